@@ -1,0 +1,1 @@
+"""Where a value comes from: flag, environment, our YAML, OpenClaw's JSON5, default."""

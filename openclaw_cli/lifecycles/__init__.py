@@ -1,0 +1,1 @@
+"""Sub-tasks in transcripts: found, and folded into cards."""

@@ -1,0 +1,181 @@
+"""What the scanner finds: sub-task lifecycles of one source, as values.
+
+Lines are 1-based lines of the file. The JSON form of every class is the public contract of `scan-lifecycles --json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    """Where a lifecycle stands at the end of the source (lifecycles §2)."""
+
+    PENDING = "pending"
+    SPAWN_ERROR = "spawn_error"
+    SPAWN_FORBIDDEN = "spawn_forbidden"
+    ACCEPTED = "accepted"
+    COMPLETED_OK = "completed_ok"
+    COMPLETED_TIMEOUT = "completed_timeout"
+    COMPLETED_ERROR = "completed_error"
+    COMPLETED_KILLED = "completed_killed"
+    COMPLETED_UNKNOWN = "completed_unknown"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the sub-task has ended, with whatever outcome."""
+        return self.value.startswith("completed_")
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """The tool call that starts a sub-task: entry at `line`, content block `block` (0-based)."""
+
+    line: int
+    block: int
+    entry_id: str | None
+    tool_call_id: str | None
+    wrapped_in_tool_call: bool
+    tool_name: str
+    label: str | None
+    task_name: str | None
+    task: str | None
+    agent_id: str | None
+    runtime: str | None
+    mode: str | None
+    timestamp: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract's keys; the task text itself is left out, it belongs to the card."""
+        return {
+            "line": self.line,
+            "block": self.block,
+            "entryId": self.entry_id,
+            "toolCallId": self.tool_call_id,
+            "wrappedInToolCall": self.wrapped_in_tool_call,
+            "label": self.label,
+            "taskName": self.task_name,
+            "agentId": self.agent_id,
+            "runtime": self.runtime,
+            "mode": self.mode,
+            "timestamp": self.timestamp,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnResult:
+    """The tool result that accepts or refuses a spawn."""
+
+    line: int
+    entry_id: str | None
+    child_session_key: str | None
+    run_id: str | None
+    error: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "line": self.line,
+            "entryId": self.entry_id,
+            "childSessionKey": self.child_session_key,
+            "runId": self.run_id,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A marker that ends a sub-task. `result` is the child's answer text (None: the marker carries none)."""
+
+    line: int
+    entry_id: str | None
+    format: str
+    matched_by: str | None
+    status: str | None
+    outcome: str
+    stats: Mapping[str, Any]
+    timestamp: str | None
+    wall_ms: int | None
+    result: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "line": self.line,
+            "entryId": self.entry_id,
+            "format": self.format,
+            "matchedBy": self.matched_by,
+            "status": self.status,
+            "outcome": self.outcome,
+            "stats": dict(self.stats),
+            "timestamp": self.timestamp,
+            "wallMs": self.wall_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What folding takes out of the file for one lifecycle.
+
+    `lines`: entries that go whole. `blocks`: (line, block index) of tool-call blocks that go; their entry goes too when
+    nothing else is left in it. `card_parent_line`: the entry under which the card is placed (None: the root).
+    """
+
+    lines: tuple[int, ...] = ()
+    blocks: tuple[tuple[int, int], ...] = ()
+    card_parent_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """One sub-task from its spawn to the last thing that the source says of it."""
+
+    spawn: Spawn
+    result: SpawnResult | None
+    completion: Completion | None
+    repeats: tuple[Completion, ...]
+    state: State
+    overlaps: int
+    entries: int
+    tokens_removed: int | None
+    child_tokens: int | None
+    foldable: bool
+    reason: str | None
+    removal: Removal = field(default_factory=Removal)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "spawn": self.spawn.as_json(),
+            "result": self.result.as_json() if self.result else None,
+            "completion": self.completion.as_json() if self.completion else None,
+            "repeats": [{"line": r.line, "format": r.format, "outcome": r.outcome} for r in self.repeats],
+            "state": self.state.value,
+            "overlaps": self.overlaps,
+            "entries": self.entries,
+            "tokens": {"removed": self.tokens_removed, "childTokens": self.child_tokens},
+            "foldable": self.foldable,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SourceScan:
+    """All lifecycles of one source, in the order of their spawns. `damage` holds `jsonl.Damage` values."""
+
+    source: str
+    records: int
+    lifecycles: tuple[Lifecycle, ...]
+    completions_without_spawn: tuple[Completion, ...]
+    damage: tuple[Any, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "records": self.records,
+            "lifecycles": [lifecycle.as_json() for lifecycle in self.lifecycles],
+            "completionsWithoutSpawn": [completion.as_json() for completion in self.completions_without_spawn],
+            "damage": [damage.as_json() for damage in self.damage],
+            "warnings": list(self.warnings),
+        }

@@ -1,0 +1,1 @@
+"""File-era stores into SQLite: inspecting, importing, validating."""

@@ -1,0 +1,1 @@
+"""Listing the sessions of a store."""

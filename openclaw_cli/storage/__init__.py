@@ -1,0 +1,1 @@
+"""The SQLite stores: the only room that knows apsw."""

@@ -1,0 +1,1 @@
+"""Cards and the texts in them."""
