@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Iterator
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -37,3 +43,60 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 def fixtures() -> Path:
     """The folder of small inputs that belong to the project."""
     return ROOT / "fixtures"
+
+
+class CliRun(NamedTuple):
+    """How a run of our own program ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run_cli(isolated: None) -> Callable[..., CliRun]:
+    """Run `python -m openclaw_cli ARGV…` in a process of its own.
+
+    `stdin` is text or bytes (default: nothing to read), `env` adds to the isolated environment.
+    """
+
+    def run(
+        *argv: str | Path,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout_s: float = 120,
+    ) -> CliRun:
+        given = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [sys.executable, "-m", "openclaw_cli", *map(str, argv)],
+            input=given,
+            capture_output=True,
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            timeout=timeout_s,
+        )
+        # A lossless decoding: a test may look at bytes that are no UTF-8.
+        stdout, stderr = (stream.decode("utf-8", "surrogateescape") for stream in (done.stdout, done.stderr))
+        return CliRun(done.returncode, stdout, stderr)
+
+    return run
+
+
+@pytest.fixture
+def state_copy(tmp_path: Path, fixtures: Path) -> Callable[[str], Path]:
+    """Unpack a state directory of `fixtures/states/`, named by the archive's name or its beginning.
+
+    Gives the path of a fresh copy that belongs to the test.
+    """
+
+    def unpack(name: str) -> Path:
+        found = sorted((fixtures / "states").glob(f"{name}*.tgz"))
+        assert len(found) == 1, f"{name} names {len(found)} archives"
+        target = Path(tempfile.mkdtemp(prefix="state-", dir=tmp_path))
+        with tarfile.open(found[0]) as archive:
+            archive.extractall(target, filter="data")
+        (state_dir,) = target.iterdir()
+        return state_dir
+
+    return unpack
