@@ -31,7 +31,8 @@ def test_it_imports_and_shows_a_session(
 
 
 def test_it_lists_a_store_that_it_repaired(peer: Any, state_copy: Callable[[str], Path]) -> None:
-    """Its list covers both agents. (Straight after its own import it refuses to list: keys are not canonical then.)"""
+    """Its list works on a store that it wrote. (After its own import alone it refuses: the keys are not canonical.)"""
     listed = peer.json(state_copy("13"), "sessions", "--all-agents")
 
-    assert {"agent:main:main", "agent:work:main"} <= {row["key"] for row in listed["sessions"]}
+    assert listed["count"] == 14
+    assert "agent:main:main" in {row["key"] for row in listed["sessions"]}
