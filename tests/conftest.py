@@ -12,9 +12,32 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+hypothesis.settings.register_profile("reduced", max_examples=50, deadline=None)
+hypothesis.settings.register_profile("full", max_examples=1000, deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--full`: the counts that a release is judged by, and the tests marked `slow`."""
+    parser.addoption("--full", action="store_true", help="full counts, tests marked slow included")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many examples the property tests draw."""
+    hypothesis.settings.load_profile("full" if config.getoption("--full") else "reduced")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests marked `slow`, unless `--full` or `-m` asks for them."""
+    if config.getoption("--full") or "slow" in config.getoption("-m"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +60,12 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
     yield
+
+
+@pytest.fixture(scope="session")
+def full_counts(pytestconfig: pytest.Config) -> bool:
+    """Whether `--full` was given: a test with a loop of its own then runs the full number of rounds."""
+    return bool(pytestconfig.getoption("--full"))
 
 
 @pytest.fixture(scope="session")
