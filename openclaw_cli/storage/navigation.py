@@ -1,0 +1,218 @@
+"""The facts that the real program stores beside a compressed event, so that queries need not unpack it.
+
+Rule, observed on stores that the real program wrote (store format §3.3, §10, "navigation_json"): one object
+`{version: 1, report, navigation, reset, model, modelBytes, modelWithoutCheckpointBytes, withoutCustomDataBytes}`.
+SQLite's JSON functions make it from the event, hence:
+
+* members stand in the event's order, filtered by a list of keys; made-up members follow (`message` of `reset`,
+  `content` … `details` of a message in `model`, `summary`, `content` of a custom message);
+* a copied object or array keeps its text, a copied scalar goes through an SQL value: a real number is written as SQLite
+  writes it, and where a value is *extracted* (role, type, id and name of tool calls) true and false become 1 and 0;
+* `modelBytes` is the size of the event without `message.__openclaw.upstreamUserText` and, for tool results, without
+  `message.details`; `modelWithoutCheckpointBytes` also without `message.providerReplay`; `withoutCustomDataBytes` is
+  the size without the root's `data`;
+* there are no facts (the event stays text) when `message` is neither object nor null, or when the event nests deeper
+  than SQLite's JSON reader goes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import apsw
+import orjson
+
+from openclaw_cli.storage.classification import report
+
+MAX_DEPTH = 1000
+"""Nesting at which SQLite's JSON reader gives up."""
+
+MISSING_RESULT_KEY = "openclawSyntheticMissingToolResult"
+MISSING_RESULT_TEXT = (
+    "[openclaw] missing tool result in session history; inserted synthetic error result for transcript repair."
+)
+"""The text by which the real program recognises a tool result that it made up; a constant of the format."""
+
+_TREE_KEYS = frozenset(("type", "id", "parentId", "targetId", "appendParentId", "appendMode"))
+_RESET_KEYS = _TREE_KEYS | {"timestamp", "firstKeptEntryId", "customType", "display"}
+_MODEL_KEYS = _RESET_KEYS | {
+    *("version", "cwd", "reason", "tokensBefore", "thinkingLevel", "provider", "modelId", "fromId", "label", "name")
+}
+_MESSAGE_KEYS = frozenset(("role", "idempotencyKey", "provenance", "excludeFromContext", "__openclaw"))
+_PRIVATE_KEYS = frozenset(("runId", "steerTargetRunId", "contextFreeCommand"))
+_FACT_KEYS = frozenset(
+    (
+        *("role", "provider", "model", "timestamp", "excludeFromContext", "toolCallId", "toolUseId", "tool_call_id"),
+        *("tool_use_id", "callId", "call_id", "toolName", "isError", "stopReason", "customType", "display"),
+    )
+)
+_CALL_TYPES = frozenset(("toolCall", "toolUse", "functionCall"))
+
+
+def navigation(text: bytes, event: dict[str, Any]) -> bytes | None:
+    """The facts of `event` (whose JSON text is `text`) as UTF-8 JSON; None when the event has to stay text."""
+    message = event.get("message")
+    if message is not None and type(message) is not dict:
+        return None
+    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _deeper_than(event, MAX_DEPTH):
+        return None
+    entry = _pick(event, _MODEL_KEYS)
+    size = len(text)
+    model_bytes, without_checkpoint = _model_sizes(size, message)
+    return orjson.dumps(
+        {
+            "version": 1,
+            "report": report(event),
+            "navigation": _navigation(event, message, entry),
+            "reset": {**_only(entry, _RESET_KEYS), "message": {"role": _extracted(message, "role")}},
+            "model": _model(event, message, entry),
+            "modelBytes": model_bytes,
+            "modelWithoutCheckpointBytes": without_checkpoint,
+            "withoutCustomDataBytes": size - member_bytes(event, "data"),
+        }
+    )
+
+
+def member_bytes(owner: Any, key: str) -> int:
+    """Bytes by which the JSON text of object `owner` shrinks when member `key` goes, its comma included."""
+    if type(owner) is not dict or key not in owner:
+        return 0
+    return len(orjson.dumps(key)) + 1 + len(_text(owner[key])) + (1 if len(owner) > 1 else 0)
+
+
+def _model_sizes(size: int, message: dict[str, Any] | None) -> tuple[int, int]:
+    """Sizes of the event as the model sees it, with and without the provider's checkpoint."""
+    if message is None:
+        return size, size
+    details = "details" in message and message.get("role") == "toolResult"
+    size -= member_bytes(message.get("__openclaw"), "upstreamUserText")
+    if details:
+        size -= member_bytes(message, "details")
+    if "providerReplay" not in message:
+        return size, size
+    # With the details gone already the replay may be the last member, which has no comma.
+    last = details and len(message) == 2
+    return size, size - member_bytes(message, "providerReplay") + (1 if last else 0)
+
+
+def _navigation(event: dict[str, Any], message: dict[str, Any] | None, entry: dict[str, Any]) -> dict[str, Any]:
+    """Root members in order with `message` cut down to what routing needs."""
+    if "message" not in event:
+        return entry
+    reduced = None
+    if message is not None:
+        reduced = _pick(message, _MESSAGE_KEYS)
+        private = message.get("__openclaw")
+        if type(private) is dict:
+            reduced["__openclaw"] = _pick(private, _PRIVATE_KEYS)
+    return {key: reduced if key == "message" else entry[key] for key in event if key == "message" or key in entry}
+
+
+def _model(event: dict[str, Any], message: dict[str, Any] | None, entry: dict[str, Any]) -> dict[str, Any]:
+    """Root members plus what the context builder asks of each kind of event."""
+    kind = event.get("type")
+    if kind == "message":
+        return {**entry, "message": _message_facts(message or {})}
+    if kind == "custom_message":
+        return {**entry, "content": []}
+    if kind in ("compaction", "branch_summary"):
+        return {**entry, "summary": ""}
+    return entry
+
+
+def _message_facts(message: dict[str, Any]) -> dict[str, Any]:
+    facts = _pick(message, _FACT_KEYS)
+    content = message.get("content")
+    blocks = content if type(content) is list else content.values() if type(content) is dict else ()
+    objects = [block for block in blocks if type(block) is dict]
+    facts["content"] = [
+        {"type": block["type"], "id": _extracted(block, "id"), "name": _extracted(block, "name")}
+        for block in objects
+        if type(block.get("type")) is str and block["type"] in _CALL_TYPES
+    ]
+    facts["command"] = ""
+    facts["output"] = ""
+    facts["providerReplay"] = {"type": _extracted(message.get("providerReplay"), "type")}
+    facts["details"] = {MISSING_RESULT_KEY: _is_made_up(message.get("details"), objects)}
+    return facts
+
+
+def _is_made_up(details: Any, objects: list[dict[str, Any]]) -> bool:
+    """Whether a tool result was inserted by a repair: marked in its details or known by its text."""
+    if type(details) is dict and MISSING_RESULT_KEY in details:
+        mark = details[MISSING_RESULT_KEY]
+        if type(mark) in (bool, int, float) and mark == 1:
+            return True
+    return any(block.get("type") == "text" and block.get("text") == MISSING_RESULT_TEXT for block in objects)
+
+
+def _only(entry: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key in keys}
+
+
+def _pick(owner: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """Members of `owner` that are in `keys`, in its order, as SQLite copies them."""
+    picked = {}
+    for key, value in owner.items():
+        if key in keys:
+            kind = type(value)
+            picked[key] = value if kind is str or value is None or kind is bool else _copied(value)
+    return picked
+
+
+def _copied(value: Any) -> Any:
+    """A number, array or object as SQLite writes its copy."""
+    if type(value) in (dict, list):
+        return orjson.Fragment(_text(value))
+    return _number(value)
+
+
+def _extracted(owner: Any, key: str) -> Any:
+    """`owner[key]` as an SQL value: null when absent, 1 and 0 for true and false."""
+    if type(owner) is not dict:
+        return None
+    value = owner.get(key)
+    if value is None or type(value) is str:
+        return value
+    if type(value) is bool:
+        return int(value)
+    return _copied(value)
+
+
+def _number(value: int | float) -> Any:
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    return orjson.Fragment(_real_text(float(value)))
+
+
+@cache
+def _calculator() -> apsw.Connection:
+    return apsw.Connection(":memory:")
+
+
+def _real_text(value: float) -> str:
+    """A real number as SQLite's JSON functions write it; SQLite itself is asked, the rule differs between releases."""
+    return next(_calculator().execute("SELECT json_array(?)", (value,)))[0][1:-1]
+
+
+def _text(value: Any) -> bytes:
+    """JSON text of a part of an event, exactly as it stands in the event."""
+    from openclaw_cli import jstext  # the module is needed by few events and costs start-up time
+
+    return jstext.dumps(value)
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    """Whether arrays and objects nest deeper than `limit`; without recursion, for any depth."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for owner in level
+            for child in (owner.values() if type(owner) is dict else owner)
+            if type(child) in (dict, list)
+        ]
+        if not level:
+            return False
+    return True
