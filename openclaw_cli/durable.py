@@ -1,0 +1,216 @@
+"""Writing so that it survives a crash: atomic replacement, directory sync, moves that never lose or replace a file.
+
+*Durable* means written, synced (file and directory), read back and compared (design: invariants).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from openclaw_cli.errors import NoSpaceError, RefusedError
+from openclaw_cli.faults import Step, reached
+
+_BLOCK_BYTES = 1 << 20
+_NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class SourceChangedError(RefusedError):
+    """The file at a path is no longer the one that was read before; nothing was removed."""
+
+    code = "source_changed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """What a file was when it was hashed. SHA-256 and size decide; device, inode and mtime are hints."""
+
+    device: int
+    inode: int
+    mtime_ns: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveResult:
+    """How a file got to its new name: by `link` (same inode) or by `copy` (other file system, or no hard links)."""
+
+    method: str
+    identity: FileIdentity
+
+
+def sync_file(descriptor: int) -> None:
+    """Push a file's bytes to the medium; on macOS fsync alone stops at the drive's cache, F_FULLFSYNC does not."""
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is not None:
+        try:
+            fcntl.fcntl(descriptor, full_sync)
+            return
+        except OSError as error:
+            # Some file systems refuse the stronger call; the plain one is then the best there is.
+            if error.errno not in _NO_LINKS | {errno.EINVAL, errno.ENOTTY}:
+                raise
+    os.fsync(descriptor)
+
+
+def fsync_dir(path: Path | str) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Put `data` at `path` in one step: a reader sees the old bytes or the new ones, also after a power cut."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            _write_all(descriptor, data)
+            sync_file(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _as_refusal(error, path) from error
+    fsync_dir(path.parent)
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes in hex, read in blocks."""
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def identity_of(path: Path) -> FileIdentity:
+    """Hash a file and name it; raises `SourceChangedError` when it changes meanwhile."""
+    before = os.stat(path)
+    sha256 = sha256_file(path)
+    after = os.stat(path)
+    if fingerprint(before) != fingerprint(after):
+        raise SourceChangedError(f"{path} changed while it was read", hint="stop the writer and run again")
+    return FileIdentity(before.st_dev, before.st_ino, before.st_mtime_ns, before.st_size, sha256)
+
+
+def fingerprint(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Device, inode, mtime and size: cheap signs that a file is still the one that was read."""
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def move_no_replace(
+    source: Path,
+    destination: Path,
+    *,
+    expected_sha256: str,
+    linked: Callable[[], None] = lambda: reached(Step.MOVE_LINKED),
+) -> MoveResult:
+    """Give a file a new name without ever replacing one and without a moment in which it has no durable name.
+
+    Link, sync, hash again, unlink, sync. Where hard links are missing: copy, sync, compare, rename, unlink. A
+    destination that already is the same inode (a run was cut between link and unlink) is finished. Raises
+    `FileExistsError` when another file stands at the destination, `SourceChangedError` when the bytes are not the
+    expected ones (the new name is taken back then).
+    """
+    method = _publish(source, destination)
+    try:
+        fsync_dir(destination.parent)
+        linked()
+        identity = identity_of(destination)
+        if identity.sha256 != expected_sha256:
+            raise SourceChangedError(f"{source} is not the file that was imported", hint="run the import again")
+    except SourceChangedError:
+        destination.unlink()
+        fsync_dir(destination.parent)
+        raise
+    os.unlink(source)
+    reached(Step.MOVE_UNLINKED)
+    fsync_dir(source.parent)
+    return MoveResult(method, identity)
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes that this user may still write on the file system of `path` (or of its nearest existing parent)."""
+    place = path
+    while not place.exists():
+        place = place.parent
+    status = os.statvfs(place)
+    return status.f_bavail * status.f_frsize
+
+
+def same_file(left: Path, right: Path) -> bool:
+    """Whether two names are one inode; False when one of them is missing."""
+    try:
+        return os.path.samestat(os.lstat(left), os.lstat(right))
+    except FileNotFoundError:
+        return False
+
+
+def _publish(source: Path, destination: Path) -> str:
+    try:
+        os.link(source, destination, follow_symlinks=False)
+        return "link"
+    except FileExistsError:
+        if same_file(source, destination):
+            return "link"
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise _as_refusal(error, destination) from error
+    _copy_no_replace(source, destination)
+    return "copy"
+
+
+def _copy_no_replace(source: Path, destination: Path) -> None:
+    temporary = destination.with_name(f".{destination.name}.{secrets.token_hex(6)}.tmp")
+    status = os.stat(source)
+    try:
+        with open(source, "rb", buffering=0) as reader:
+            writer = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, status.st_mode & 0o777)
+            try:
+                while block := reader.read(_BLOCK_BYTES):
+                    _write_all(writer, block)
+                sync_file(writer)
+            finally:
+                os.close(writer)
+        os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
+        if sha256_file(temporary) != sha256_file(source):
+            raise SourceChangedError(f"{source} changed while it was copied", hint="stop the writer and run again")
+        if destination.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(destination))
+        os.rename(temporary, destination)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _as_refusal(error, destination) from error
+    except SourceChangedError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _as_refusal(error: OSError, path: Path) -> Exception:
+    """The project's error for a file system that is full or read-only; any other error stays what it is."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return NoSpaceError(
+            f"no room to write {path}", hint="free space on that file system, then run the same command again"
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return RefusedError(f"{path.parent} cannot be written: {error.strerror}", hint="check its owner and mode")
+    return error

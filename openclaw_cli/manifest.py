@@ -1,0 +1,435 @@
+"""Migration runs on disk: `<state>/session-sqlite-migration-runs/<runId>.json` (store format §6.2).
+
+A manifest says which file is moved where *before* it is moved, so that a cut run can be settled and a finished one be
+undone. It is validated strictly in both directions: the real program ignores a manifest with one wrong field.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from openclaw_cli.durable import FileIdentity, fsync_dir, replace_file
+from openclaw_cli.errors import CorruptError, Issue
+from openclaw_cli.faults import Step, reached
+
+RUNS_DIR = "session-sqlite-migration-runs"
+OPENCLAW_VERSION = "2026.9.6"
+WRITTEN_VERSION = 3
+READABLE_VERSIONS = (1, 2, 3, 4)
+
+Kind = Literal["legacy-store", "transcript", "trajectory", "unreferenced-jsonl"]
+Classification = Literal["imported", "repair-original", "protected"]
+Validation = Literal["not_run", "passed", "failed"]
+_KINDS = ("legacy-store", "transcript", "trajectory", "unreferenced-jsonl")
+_CLASSIFICATIONS = ("imported", "repair-original", "protected")
+_VALIDATIONS = ("not_run", "passed", "failed")
+_RESTORE_STATES = ("restored", "partial", "conflicts", "failed", "noop")
+_SHA256 = re.compile(r"[a-f0-9]{64}")
+_CLAIM = re.compile(r"\.cleanup-[a-f0-9-]{36}")
+
+
+class ManifestInvalidError(CorruptError):
+    """A manifest that does not hold what its format demands; it must not be acted on."""
+
+    code = "manifest_invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What is known of an archived original: its identity, why it is kept and on which sources it depends."""
+
+    identity: FileIdentity
+    classification: Classification
+    reason: str
+    dependencies: tuple[str, ...] = ()
+    disposal: dict[str, str] = field(default_factory=lambda: {"state": "retained"})
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One file's way from the sessions directory into the import archive."""
+
+    source_path: Path
+    archive_path: Path
+    kind: Kind
+    artifact: Artifact | None
+    session_key: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What makes two moves the same one."""
+        return str(self.source_path), str(self.archive_path)
+
+
+@dataclass(slots=True)
+class TargetRecord:
+    """One target of a run: an agent's index, its database and the moves between."""
+
+    agent_id: str
+    store_path: Path
+    sqlite_path: Path
+    planned: list[Move] = field(default_factory=list)
+    completed: list[Move] = field(default_factory=list)
+    issues: list[dict[str, str]] = field(default_factory=list)
+    validation: Validation = "not_run"
+
+    @property
+    def sessions_dir(self) -> Path:
+        """The only directory from which files may be moved."""
+        return self.store_path.parent
+
+    @property
+    def archive_dir(self) -> Path:
+        """The only directory into which files may be moved: beside the sessions directory."""
+        return archive_dir_of(self.store_path)
+
+    def open_moves(self) -> list[Move]:
+        """Planned moves that are not recorded as completed."""
+        done = {move.key for move in self.completed}
+        return [move for move in self.planned if move.key not in done]
+
+
+@dataclass(slots=True)
+class Manifest:
+    """A migration run. Unknown keys of the file are kept in `extra` and written back."""
+
+    run_id: str
+    started_at: str
+    targets: list[TargetRecord]
+    version: int = WRITTEN_VERSION
+    openclaw_version: str = OPENCLAW_VERSION
+    completed_at: str | None = None
+    failed_at: str | None = None
+    failure_reports: dict[str, Any] | None = None
+    restore: dict[str, Any] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document in the order in which the real program writes it."""
+        document: dict[str, Any] = {
+            "manifestVersion": self.version,
+            "openClawVersion": self.openclaw_version,
+            "runId": self.run_id,
+            "startedAt": self.started_at,
+            "targets": [_target_as_json(target) for target in self.targets],
+        }
+        optional = {
+            "restore": self.restore,
+            "failureReports": self.failure_reports,
+            "completedAt": self.completed_at,
+            "failedAt": self.failed_at,
+        }
+        document.update({name: value for name, value in optional.items() if value is not None})
+        return {**document, **self.extra}
+
+
+@dataclass(slots=True)
+class Run:
+    """A manifest with its file. Every change is durable before the call returns."""
+
+    path: Path
+    manifest: Manifest
+
+    def save(self) -> None:
+        """Validate and replace the file."""
+        document = self.manifest.as_json()
+        parse(document, self.path)
+        replace_file(self.path, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+
+    def plan_moves(self, target: TargetRecord, moves: Iterable[Move]) -> None:
+        """Record moves that are about to happen."""
+        known = {move.key for move in target.planned}
+        target.planned.extend(move for move in moves if move.key not in known)
+        self.save()
+
+    def record_moves(self, target: TargetRecord, moves: Iterable[Move]) -> None:
+        """Record moves that have happened; they must have been planned."""
+        done = {move.key for move in target.completed}
+        target.completed.extend(move for move in moves if move.key not in done)
+        self.save()
+
+    def record_outcome(self, target: TargetRecord, validation: Validation, issues: Iterable[Issue]) -> None:
+        """Record whether the rows were found in the store, and the target's findings so far."""
+        target.validation = validation
+        target.issues = [_issue_as_json(issue) for issue in issues]
+        self.save()
+
+    def complete(self, now_ms: int) -> None:
+        """Close the run."""
+        self.manifest.completed_at = iso(now_ms)
+        self.save()
+        reached(Step.MANIFEST_COMPLETED)
+
+
+def create(state_dir: Path, targets: Iterable[TargetRecord], *, now_ms: int) -> Run:
+    """Begin a run: its manifest is durable before anything else happens."""
+    run_id = f"session-sqlite-{now_ms}-{secrets.token_hex(4)}"
+    directory = state_dir / RUNS_DIR
+    if not directory.is_dir():
+        directory.mkdir(mode=0o700)
+        fsync_dir(state_dir)
+    run = Run(directory / f"{run_id}.json", Manifest(run_id, iso(now_ms), list(targets)))
+    run.save()
+    reached(Step.MANIFEST_CREATED)
+    return run
+
+
+def read(path: Path) -> Run:
+    """Read and check one manifest; raises `ManifestInvalidError` with the first thing that is wrong."""
+    try:
+        document = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise ManifestInvalidError(f"{path}: not readable as JSON", hint="leave it; it is not acted on") from error
+    return Run(path, parse(document, path))
+
+
+def runs(state_dir: Path) -> Iterator[Run | ManifestInvalidError]:
+    """Every manifest of a state directory, oldest first; one that is invalid comes as its error."""
+    directory = state_dir / RUNS_DIR
+    names = sorted(os.listdir(directory)) if directory.is_dir() else []
+    for name in names:
+        if not name.endswith(".json") or name.endswith(".failure.json") or name.startswith("."):
+            continue
+        try:
+            yield read(directory / name)
+        except ManifestInvalidError as error:
+            yield error
+
+
+def archive_dir_of(store_path: Path) -> Path:
+    """`session-sqlite-import-archive`, the sibling of the sessions directory (store format §1)."""
+    return store_path.parent.parent / "session-sqlite-import-archive"
+
+
+def iso(now_ms: int) -> str:
+    """Epoch milliseconds as ISO 8601 with three digits and Z."""
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now_ms % 1000:03d}Z"
+
+
+# --- reading strictly -------------------------------------------------------------------------------------------
+
+
+def parse(document: Any, path: Path) -> Manifest:
+    """Check a parsed manifest against the format and give it as a value."""
+    check = _Checker(path)
+    check.that(isinstance(document, dict), "the document is no object")
+    version = document.get("manifestVersion")
+    check.that(version in READABLE_VERSIONS and type(version) is int, "manifestVersion is unknown")
+    for name in ("openClawVersion", "runId", "startedAt"):
+        check.text(document, name)
+    for name in ("completedAt", "failedAt"):
+        check.that(document.get(name) is None or isinstance(document[name], str), f"{name} is no text")
+    check.that(isinstance(document.get("targets"), list), "targets is no list")
+    targets = [_parse_target(item, check) for item in document["targets"]]
+    names = [(target.agent_id, str(target.store_path)) for target in targets]
+    check.that(len(set(names)) == len(names), "a target occurs twice")
+    _check_failure_reports(document.get("failureReports"), version, check)
+    _check_restore(document.get("restore"), check)
+    return Manifest(
+        run_id=document["runId"],
+        started_at=document["startedAt"],
+        targets=targets,
+        version=version,
+        openclaw_version=document["openClawVersion"],
+        completed_at=document.get("completedAt"),
+        failed_at=document.get("failedAt"),
+        failure_reports=document.get("failureReports"),
+        restore=document.get("restore"),
+        extra={name: value for name, value in document.items() if name not in _KNOWN_KEYS},
+    )
+
+
+_KNOWN_KEYS = frozenset(
+    "manifestVersion openClawVersion runId startedAt targets completedAt failedAt failureReports restore".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    path: Path
+
+    def that(self, condition: bool, wrong: str) -> None:
+        if not condition:
+            raise ManifestInvalidError(f"{self.path}: {wrong}", hint="the manifest is left alone and not acted on")
+
+    def text(self, item: dict[str, Any], name: str) -> str:
+        value = item.get(name)
+        self.that(isinstance(value, str) and value != "", f"{name} is no text")
+        return str(value)
+
+    def absolute(self, value: Any, name: str) -> Path:
+        usable = isinstance(value, str) and "\0" not in value and os.path.isabs(value)
+        self.that(usable, f"{name} is no absolute path")
+        return Path(os.path.normpath(value))
+
+
+def _parse_target(item: Any, check: _Checker) -> TargetRecord:
+    check.that(isinstance(item, dict), "a target is no object")
+    target = TargetRecord(
+        agent_id=check.text(item, "agentId"),
+        store_path=check.absolute(item.get("storePath"), "storePath"),
+        sqlite_path=check.absolute(item.get("sqlitePath"), "sqlitePath"),
+    )
+    for name in ("plannedMoves", "completedMoves", "issues"):
+        check.that(isinstance(item.get(name), list), f"{name} is no list")
+    check.that(item.get("validationBeforeArchive") in _VALIDATIONS, "validationBeforeArchive is missing or unknown")
+    target.validation = item["validationBeforeArchive"]
+    for issue in item["issues"]:
+        whole = isinstance(issue, dict) and isinstance(issue.get("message"), str) and bool(issue.get("code"))
+        check.that(whole, "an issue has no code or message")
+    target.issues = list(item["issues"])
+    target.planned = [_parse_move(move, target, check) for move in item["plannedMoves"]]
+    target.completed = [_parse_move(move, target, check) for move in item["completedMoves"]]
+    planned = [move.key for move in target.planned]
+    completed = [move.key for move in target.completed]
+    check.that(len(set(planned)) == len(planned), "a planned move occurs twice")
+    check.that(len(set(completed)) == len(completed), "a completed move occurs twice")
+    check.that(set(completed) <= set(planned), "a completed move was never planned")
+    return target
+
+
+def _parse_move(item: Any, target: TargetRecord, check: _Checker) -> Move:
+    check.that(isinstance(item, dict), "a move is no object")
+    check.that(item.get("kind") in _KINDS, "the kind of a move is unknown")
+    source = check.absolute(item.get("sourcePath"), "sourcePath")
+    archive = check.absolute(item.get("archivePath"), "archivePath")
+    check.that(archive.parent == target.archive_dir, "an archive path lies outside the archive directory")
+    if item["kind"] == "legacy-store":
+        check.that(source == target.store_path, "the index of a move is not the target's")
+    else:
+        check.that(source.parent == target.sessions_dir, "a source path lies outside the sessions directory")
+    key = item.get("sessionKey")
+    check.that(key is None or isinstance(key, str), "sessionKey is no text")
+    artifact = None if item.get("artifact") is None else _parse_artifact(item["artifact"], target, archive, check)
+    return Move(source, archive, item["kind"], artifact, key)
+
+
+def _parse_artifact(item: Any, target: TargetRecord, archive: Path, check: _Checker) -> Artifact:
+    check.that(isinstance(item, dict), "an artifact is no object")
+    check.that(item.get("classification") in _CLASSIFICATIONS, "the classification of an artifact is unknown")
+    reason = item.get("reason")
+    check.that(isinstance(reason, str), "an artifact has no reason")
+    dependencies = item.get("dependencies", [])
+    check.that(isinstance(dependencies, list), "dependencies is no list")
+    for dependency in dependencies:
+        inside = isinstance(dependency, str) and Path(dependency).parent == target.sessions_dir
+        check.that(inside, "a dependency lies outside the sessions directory")
+    disposal = item.get("disposal")
+    _check_disposal(disposal, archive, check)
+    identity = _parse_identity(item.get("identity"), check)
+    return Artifact(identity, item["classification"], str(reason), tuple(dependencies), dict(disposal))
+
+
+def _parse_identity(item: Any, check: _Checker) -> FileIdentity:
+    check.that(isinstance(item, dict), "an artifact has no identity")
+    numbers = []
+    for name in ("dev", "ino", "mtimeNs"):
+        value = item.get(name)
+        check.that(isinstance(value, str) and value.lstrip("-").isdecimal(), f"identity.{name} is no decimal text")
+        numbers.append(int(value))
+    size, digest = item.get("size"), item.get("sha256")
+    check.that(type(size) is int and size >= 0, "identity.size is no number")
+    check.that(isinstance(digest, str) and _SHA256.fullmatch(digest) is not None, "identity.sha256 is no SHA-256")
+    return FileIdentity(numbers[0], numbers[1], numbers[2], size, digest)
+
+
+def _check_disposal(disposal: Any, archive: Path, check: _Checker) -> None:
+    check.that(isinstance(disposal, dict), "an artifact has no disposal")
+    state = disposal.get("state")
+    check.that(state in ("retained", "pending-disposal", "disposed"), "the disposal state is unknown")
+    if state == "disposed":
+        check.text(disposal, "disposedAt")
+    if state == "pending-disposal":
+        claim = Path(check.text(disposal, "claimPath"))
+        check.text(disposal, "intendedAt")
+        check.that(disposal.get("phase") in ("intent", "unlink-pending"), "the disposal phase is unknown")
+        inside = claim.parent == archive.parent and _CLAIM.fullmatch(claim.name) is not None
+        check.that(inside, "a disposal claim lies outside the archive directory")
+
+
+def _check_failure_reports(reports: Any, version: int, check: _Checker) -> None:
+    if reports is None:
+        return
+    check.that(isinstance(reports, dict), "failureReports is no object")
+    for name in ("jsonPath", "markdownPath"):
+        check.absolute(reports.get(name), f"failureReports.{name}")
+    if reports.get("githubIssue") is not None:
+        check.that(version == 4, "a GitHub receipt needs manifest version 4")
+
+
+def _check_restore(restore: Any, check: _Checker) -> None:
+    if restore is None:
+        return
+    check.that(isinstance(restore, dict), "restore is no object")
+    check.text(restore, "attemptedAt")
+    check.that(restore.get("status") in _RESTORE_STATES, "restore.status is unknown")
+    for name in ("restoredFiles", "skippedFiles"):
+        check.that(isinstance(restore.get(name), list), f"restore.{name} is no list")
+        for path in restore[name]:
+            check.absolute(path, f"restore.{name}")
+    check.that(isinstance(restore.get("conflicts"), list), "restore.conflicts is no list")
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def _target_as_json(target: TargetRecord) -> dict[str, Any]:
+    return {
+        "agentId": target.agent_id,
+        "sqlitePath": str(target.sqlite_path),
+        "storePath": str(target.store_path),
+        "completedMoves": [_move_as_json(move) for move in target.completed],
+        "issues": target.issues,
+        "plannedMoves": [_move_as_json(move) for move in target.planned],
+        "validationBeforeArchive": target.validation,
+    }
+
+
+def _move_as_json(move: Move) -> dict[str, Any]:
+    document: dict[str, Any] = {"archivePath": str(move.archive_path)}
+    if move.artifact is not None:
+        document["artifact"] = _artifact_as_json(move.artifact)
+    document["kind"] = move.kind
+    if move.session_key is not None:
+        document["sessionKey"] = move.session_key
+    document["sourcePath"] = str(move.source_path)
+    return document
+
+
+def _artifact_as_json(artifact: Artifact) -> dict[str, Any]:
+    identity = artifact.identity
+    return {
+        "identity": {
+            "dev": str(identity.device),
+            "ino": str(identity.inode),
+            "mtimeNs": str(identity.mtime_ns),
+            "size": identity.size_bytes,
+            "sha256": identity.sha256,
+        },
+        "classification": artifact.classification,
+        "reason": artifact.reason,
+        "dependencies": list(artifact.dependencies),
+        "disposal": artifact.disposal,
+    }
+
+
+def _issue_as_json(issue: Issue) -> dict[str, str]:
+    document = {"code": issue.code, "message": issue.message}
+    if issue.session_key is not None:
+        document["sessionKey"] = issue.session_key
+    return document
+
+
+def with_identity(move: Move, identity: FileIdentity) -> Move:
+    """The move as it happened: a copy has another inode than its source."""
+    return move if move.artifact is None else replace(move, artifact=replace(move.artifact, identity=identity))
