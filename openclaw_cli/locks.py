@@ -23,9 +23,9 @@ from typing import Any, Protocol
 
 import orjson
 
+from openclaw_cli.config.values import iso_utc
 from openclaw_cli.durable import replace_file
 from openclaw_cli.errors import BusyError, Issue, RefusedError
-from openclaw_cli.manifest import iso
 
 ROLE = "sqlite-maintenance"
 DEFAULT_WAIT_MS = 250
@@ -264,7 +264,7 @@ def _publish_names(stack: ExitStack, state_dir: Path, config_path: Path, take_lo
     payload = {
         "pid": os.getpid(),
         "ownerId": str(uuid.uuid4()),
-        "createdAt": iso(now_ms),
+        "createdAt": iso_utc(now_ms),
         "configPath": str(config_path),
         "stateDir": os.path.realpath(state_dir),
         "startTime": start_time(os.getpid()),

@@ -11,12 +11,12 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
+from openclaw_cli.config.values import iso_utc
 from openclaw_cli.durable import FileIdentity, fsync_dir, replace_file
 from openclaw_cli.errors import CorruptError, Issue
 from openclaw_cli.faults import Step, reached
@@ -165,7 +165,7 @@ class Run:
 
     def complete(self, now_ms: int) -> None:
         """Close the run."""
-        self.manifest.completed_at = iso(now_ms)
+        self.manifest.completed_at = iso_utc(now_ms)
         self.save()
         reached(Step.MANIFEST_COMPLETED)
 
@@ -177,7 +177,7 @@ def create(state_dir: Path, targets: Iterable[TargetRecord], *, now_ms: int) -> 
     if not directory.is_dir():
         directory.mkdir(mode=0o700)
         fsync_dir(state_dir)
-    run = Run(directory / f"{run_id}.json", Manifest(run_id, iso(now_ms), list(targets)))
+    run = Run(directory / f"{run_id}.json", Manifest(run_id, iso_utc(now_ms), list(targets)))
     run.save()
     reached(Step.MANIFEST_CREATED)
     return run
@@ -208,12 +208,6 @@ def runs(state_dir: Path) -> Iterator[Run | ManifestInvalidError]:
 def archive_dir_of(store_path: Path) -> Path:
     """`session-sqlite-import-archive`, the sibling of the sessions directory (store format §1)."""
     return store_path.parent.parent / "session-sqlite-import-archive"
-
-
-def iso(now_ms: int) -> str:
-    """Epoch milliseconds as ISO 8601 with three digits and Z."""
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now_ms % 1000:03d}Z"
 
 
 # --- reading strictly -------------------------------------------------------------------------------------------
@@ -249,9 +243,17 @@ def parse(document: Any, path: Path) -> Manifest:
     )
 
 
-_KNOWN_KEYS = frozenset(
-    "manifestVersion openClawVersion runId startedAt targets completedAt failedAt failureReports restore".split()
-)
+_KNOWN_KEYS = {
+    "manifestVersion",
+    "openClawVersion",
+    "runId",
+    "startedAt",
+    "targets",
+    "completedAt",
+    "failedAt",
+    "failureReports",
+    "restore",
+}
 
 
 @dataclass(frozen=True, slots=True)
