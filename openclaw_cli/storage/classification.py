@@ -11,15 +11,14 @@ from typing import Any
 
 import orjson
 
-JS_BLANKS = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""What JavaScript's trim takes away; Python's strip knows other characters."""
+from openclaw_cli.transcript.entries import JS_SPACE
 
 
 def trimmed(value: Any) -> str | None:
-    """`value` without blanks at both ends; None when it is no string or nothing remains."""
+    """`value` without what JavaScript trims at both ends; None when it is no string or nothing remains."""
     if type(value) is not str:
         return None
-    return value.strip(JS_BLANKS) or None
+    return value.strip(JS_SPACE) or None
 
 
 def report(event: dict[str, Any]) -> dict[str, Any]:

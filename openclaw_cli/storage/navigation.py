@@ -181,9 +181,14 @@ def _extracted(owner: Any, key: str) -> Any:
 
 
 def _number(value: int | float) -> Any:
-    if type(value) is int and -(2**63) <= value < 2**63:
+    """A number as SQLite reads it from the stored text, which is JavaScript's spelling, and writes it again."""
+    if type(value) is int and -(2**53) <= value <= 2**53:
         return value
-    return orjson.Fragment(_real_text(float(value)))
+    written = _text(value)
+    whole = written.lstrip(b"-").isdigit()
+    if whole and -(2**63) <= int(written) < 2**63:
+        return int(written)
+    return orjson.Fragment(_real_text(float(written)))
 
 
 @cache

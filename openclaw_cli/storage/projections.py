@@ -1,0 +1,281 @@
+"""What the store derives from a session's events: the active path, the search rows and the index state.
+
+`Searchable` and `ActiveRow` are the rows; `forward` makes them while a chain only grows at its end, `resolved` makes
+them from the whole tree, `rebuild` writes the latter. Rules: store format §3.3 (tables), §3.4 step 7, §5 "Tree" and
+§10 "Tree", "Times"; the tree itself is in `transcript.tree`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from openclaw_cli.storage.connection import Store
+from openclaw_cli.storage.encoding import decode
+from openclaw_cli.transcript.entries import JS_SPACE, TEXT_TYPES, timestamp_ms
+from openclaw_cli.transcript.tree import Tree, flags_of, is_projected
+
+BATCH_ROWS = 512
+"""Rows that are gathered for one executemany."""
+
+INSERT_ACTIVE = (
+    "INSERT INTO session_transcript_active_events"
+    "(session_id, active_position, event_seq, message_position, context_eligible) VALUES (?, ?, ?, ?, ?)"
+)
+INSERT_MAP = "INSERT INTO session_transcript_fts_rows(id, session_id, message_id) VALUES (?, ?, ?)"
+INSERT_FTS = (
+    "INSERT INTO session_transcript_fts(rowid, text, session_id, message_id, role, timestamp) VALUES (?, ?, ?, ?, ?, ?)"
+)
+WRITE_STATE = (
+    "INSERT INTO session_transcript_index_state(session_id, indexed_seq, leaf_event_id, needs_rebuild,"
+    " active_event_count, active_message_count, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT(session_id) DO UPDATE SET indexed_seq = excluded.indexed_seq, leaf_event_id = excluded.leaf_event_id,"
+    " needs_rebuild = excluded.needs_rebuild, active_event_count = excluded.active_event_count,"
+    " active_message_count = excluded.active_message_count, updated_at = excluded.updated_at"
+)
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Searchable(NamedTuple):
+    """One row of the search index; `timestamp` is in milliseconds and stored as a real number."""
+
+    text: str
+    message_id: str
+    role: str
+    timestamp: float
+
+
+class ActiveRow(NamedTuple):
+    """One row of the active path, with its search row if it has one."""
+
+    position: int
+    seq: int
+    message_position: int | None
+    context_eligible: int
+    search: Searchable | None
+
+
+class IndexState(NamedTuple):
+    """Where the projections of one session stand (`session_transcript_index_state` without the time)."""
+
+    indexed_seq: int
+    leaf_event_id: str | None
+    needs_rebuild: int
+    active_event_count: int
+    active_message_count: int
+
+
+def storable(text: str) -> str:
+    """`text` as UTF-8 can hold it: a lone surrogate becomes U+FFFD (store format §10, "Times")."""
+    return _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def created_at(event: Any, now_ms: int) -> int:
+    """`transcript_events.created_at`: the event's own time in epoch milliseconds, else `now_ms`."""
+    own = timestamp_ms(event.get("timestamp")) if type(event) is dict else None
+    return now_ms if own is None else own
+
+
+def searchable(event: Any, event_created_at: int) -> Searchable | None:
+    """The search row of `event`: a user's or an assistant's message with an id and text that is not blank."""
+    if type(event) is not dict or event.get("type") != "message":
+        return None
+    message, identity = event.get("message"), event.get("id")
+    if type(message) is not dict or type(identity) is not str:
+        return None
+    role = message.get("role")
+    identity = identity.strip(JS_SPACE)
+    if not identity or role not in ("user", "assistant"):
+        return None
+    text = message_text(message)
+    return Searchable(text, identity, role, float(event_created_at)) if text else None
+
+
+def message_text(message: dict[str, Any]) -> str:
+    """The text of a message that is searched: trimmed when it is one string, text blocks untrimmed on own lines."""
+    content = message.get("content")
+    if type(content) is str:
+        return content.strip(JS_SPACE)
+    if type(message.get("text")) is str:
+        return message["text"].strip(JS_SPACE)
+    if type(content) is not list:
+        return ""
+    return "\n".join(filter(None, map(_block_text, content)))
+
+
+def _block_text(block: Any) -> str | None:
+    if type(block) is not dict or type(block.get("type")) is not str or block["type"] not in TEXT_TYPES:
+        return None
+    text = block.get("text")
+    return text if type(text) is str and text.strip(JS_SPACE) else None
+
+
+def read_state(store: Store, session_id: str) -> IndexState | None:
+    """The stored index state of a session."""
+    row = store.execute(
+        "SELECT indexed_seq, leaf_event_id, needs_rebuild, active_event_count, active_message_count"
+        " FROM session_transcript_index_state WHERE session_id = ?",
+        (session_id,),
+    ).fetchone()
+    return None if row is None else IndexState(*row)
+
+
+def needs_rebuild(store: Store, session_id: str, state: IndexState | None) -> bool:
+    """Whether the projections do not describe the stored events as they are now."""
+    latest = store.value("SELECT max(seq) FROM transcript_events WHERE session_id = ?", (session_id,))
+    if state is None or state.needs_rebuild or state.indexed_seq != latest:
+        return latest is not None
+    pending = "SELECT 1 FROM session_transcript_active_events WHERE session_id = ? AND context_eligible IS NULL LIMIT 1"
+    return store.value(pending, (session_id,)) is not None
+
+
+class Resolved:
+    """The projections of one session, resolved over its whole tree.
+
+    Only navigation facts are held (one small tuple per linked event); `rows` reads each active event again when it
+    comes to it. `state` is complete once `rows` is exhausted.
+    """
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._tree = Tree()
+        self._indexed_seq = -1
+        self._active = 0
+        self._messages = 0
+        for seq, event in navigation_facts(store, session_id):
+            self._tree.add(seq, event)
+            self._indexed_seq = seq
+
+    def rows(self) -> Iterator[ActiveRow]:
+        """The active rows in order."""
+        for seq, event, stored_at in self._events():
+            if not is_projected(event):
+                continue
+            flags = flags_of(event)
+            row = ActiveRow(
+                self._active,
+                seq,
+                self._messages if flags & 1 else None,
+                0 if flags & 2 else 1,
+                searchable(event, stored_at),
+            )
+            self._active += 1
+            self._messages += flags & 1
+            yield row
+
+    @property
+    def state(self) -> IndexState:
+        """The index state that goes with the rows read so far."""
+        return IndexState(self._indexed_seq, self._tree.append_parent_id, 0, self._active, self._messages)
+
+    def _events(self) -> Iterator[tuple[int, Any, int]]:
+        path = self._tree.path()
+        columns = "SELECT seq, event_json, event_zstd, event_utf8_bytes, created_at FROM transcript_events"
+        if path:
+            for node in path:
+                row = self._store.execute(
+                    f"{columns} WHERE session_id = ? AND seq = ?", (self._session_id, node.seq)
+                ).fetchone()
+                yield row[0], parse(decode(*row[1:4])), row[4]
+        elif not self._tree.has_leaf_control:
+            # Nothing can be linked: the whole transcript is active, unless a control chose the empty path.
+            for row in self._store.execute(f"{columns} WHERE session_id = ? ORDER BY seq", (self._session_id,)):
+                yield row[0], parse(decode(*row[1:4])), row[4]
+
+
+def navigation_facts(store: Store, session_id: str) -> Iterator[tuple[int, Any]]:
+    """(seq, event) in order, where a compressed event comes as its stored navigation facts and is not unpacked."""
+    sql = (
+        "SELECT seq, coalesce(event_json, json_extract(navigation_json, '$.navigation')) FROM transcript_events"
+        " WHERE session_id = ? ORDER BY seq"
+    )
+    for seq, text in store.execute(sql, (session_id,)):
+        yield seq, parse(text)
+
+
+def parse(text: bytes | str) -> Any:
+    """An event's JSON text as a value; what orjson cannot hold goes to the slower, complete parser."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        from openclaw_cli import jstext  # few events need it
+
+        return jstext.parse(text if isinstance(text, bytes) else text.encode())
+
+
+def delete(store: Store, session_id: str) -> None:
+    """Remove the active path and the search rows of a session (a trigger takes the index entries along)."""
+    store.execute("DELETE FROM session_transcript_fts_rows WHERE session_id = ?", (session_id,))
+    store.execute("DELETE FROM session_transcript_active_events WHERE session_id = ?", (session_id,))
+
+
+def rebuild(store: Store, session_id: str, now_ms: int) -> IndexState:
+    """Derive the projections of a session anew from all its events, inside the caller's transaction."""
+    delete(store, session_id)
+    resolved = Resolved(store, session_id)
+    writer = RowWriter(store, session_id)
+    for row in resolved.rows():
+        writer.add(row)
+        if len(writer) >= BATCH_ROWS:
+            writer.flush()
+    writer.flush()
+    state = resolved.state
+    if state.indexed_seq >= 0:
+        store.execute(WRITE_STATE, (session_id, *state, now_ms))
+    return state
+
+
+class RowWriter:
+    """Gathers active and search rows of one session and writes them in batches."""
+
+    __slots__ = ("_active", "_fts", "_map", "_next_id", "_session_id", "_store")
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._active: list[tuple[Any, ...]] = []
+        self._map: list[tuple[Any, ...]] = []
+        self._fts: list[tuple[Any, ...]] = []
+        self._next_id: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    def add(self, row: ActiveRow) -> None:
+        """Take one row."""
+        session_id = self._session_id
+        self._active.append((session_id, row.position, row.seq, row.message_position, row.context_eligible))
+        if row.search is not None:
+            self.add_search(row.search)
+
+    def add_search(self, found: Searchable) -> None:
+        """Take one search row; its number in the index is assigned here."""
+        if self._next_id is None:
+            self._next_id = self._store.value("SELECT coalesce(max(id), 0) + 1 FROM session_transcript_fts_rows")
+        number, session_id = self._next_id, self._session_id
+        self._next_id += 1
+        try:
+            found.text.encode()
+            found.message_id.encode()
+        except UnicodeEncodeError:
+            found = found._replace(text=storable(found.text), message_id=storable(found.message_id))
+        self._map.append((number, session_id, found.message_id))
+        self._fts.append((number, found.text, session_id, found.message_id, found.role, found.timestamp))
+
+    def flush(self) -> None:
+        """Write what was gathered; the events of the rows must be stored already."""
+        if self._map:
+            self._store.executemany(INSERT_MAP, self._map)
+            self._store.executemany(INSERT_FTS, self._fts)
+        if self._active:
+            self._store.executemany(INSERT_ACTIVE, self._active)
+        self.discard()
+
+    def discard(self) -> None:
+        """Forget what was gathered and not written."""
+        self._active, self._map, self._fts = [], [], []
