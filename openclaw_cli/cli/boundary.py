@@ -1,0 +1,165 @@
+"""The one place where whatever ends a run becomes an exit status, a message, and with `--json` a document."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+from openclaw_cli.errors import Exit, NoSpaceError, NotFoundError, OpenClawError, RefusedError, UsageError
+
+PROGRAM = "openclaw-cli"
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived. No `Exception`, so that nothing on the way out takes it for a failure of its own."""
+
+
+def guarded(argv: Sequence[str], body: Callable[[], Any]) -> int:
+    """Run `body` (which returns a status or None) and return the exit status; nothing is raised.
+
+    `argv` tells whether `--json` and `--debug` were asked for, also when it could not be parsed.
+    """
+    try:
+        with _signals():
+            status = _finished(argv, body)
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:
+        _silence_stdout()
+        return Exit.PIPE_CLOSED
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except Terminated:
+        return Exit.TERMINATED
+    except OSError as error:
+        # Only writing the result itself can come here: a full disk behind stdout, for example.
+        _silence_stdout()
+        with contextlib.suppress(OSError):
+            _say(f"cannot write the output: {error.strerror}")
+        return Exit.FAILED
+
+
+def _finished(argv: Sequence[str], body: Callable[[], Any]) -> int:
+    words = list(argv[: argv.index("--")]) if "--" in argv else list(argv)
+    try:
+        return int(body() or 0)
+    except BrokenPipeError:
+        raise
+    except OpenClawError as error:
+        return _report(error, words)
+    except OSError as error:
+        return _report(_of_system(error), words)
+    except Exception as error:
+        known = _of_parser(error)
+        if isinstance(known, int):
+            return known
+        return _report(known, words) if known is not None else _report_bug(error, words)
+
+
+def _of_parser(error: Exception) -> OpenClawError | int | None:
+    """What the command-line parser raised, by shape: typer brings its own or another copy of these classes."""
+    code = getattr(error, "exit_code", None)
+    if hasattr(error, "format_message") and code is not None:
+        context = getattr(error, "ctx", None)
+        path = getattr(context, "command_path", None) or PROGRAM
+        return UsageError(error.format_message(), hint=f"{path} --help")
+    if type(error).__name__ == "Exit" and isinstance(code, int):
+        return code
+    if type(error).__name__ == "Abort":
+        raise KeyboardInterrupt from error
+    return None
+
+
+def _of_system(error: OSError) -> OpenClawError:
+    reason = error.strerror or type(error).__name__
+    name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else None
+    message = f"{name}: {reason}" if name is not None else reason
+    facts = {"path": name} if name is not None else {}
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpaceError(message, **facts)
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return NotFoundError(message, **facts)
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return RefusedError(message, **facts)
+    return OpenClawError(message, **facts)
+
+
+def _report(error: OpenClawError, words: Sequence[str]) -> int:
+    _say(error.message)
+    if error.hint:
+        _say(f"hint: {error.hint}")
+    if "--debug" in words:
+        _print_frames(error)
+    if "--json" in words:
+        _print_document(error.as_json())
+    return int(error.exit)
+
+
+def _report_bug(error: Exception, words: Sequence[str]) -> int:
+    """A fault of ours: frames, type and versions, but not the message, which may quote a transcript."""
+    from openclaw_cli import __version__
+
+    name = type(error).__name__
+    _say(f"unexpected {name}; this is a fault of {PROGRAM}, please report the lines below")
+    _print_frames(error)
+    _say(f"{PROGRAM} {__version__}, Python {sys.version.split()[0]}, {sys.platform}")
+    if "--json" in words:
+        failure = OpenClawError(f"unexpected {name}", hint="the stack trace is on stderr", code="internal")
+        _print_document(failure.as_json())
+    return Exit.FAILED
+
+
+def _print_frames(error: BaseException) -> None:
+    cause: BaseException | None = error
+    while cause is not None:
+        for frame in traceback.extract_tb(cause.__traceback__):
+            _say(f"  {frame.filename}:{frame.lineno} in {frame.name}")
+        cause = cause.__cause__
+        if cause is not None:
+            _say(f"  caused by {type(cause).__name__}")
+
+
+def _print_document(document: dict[str, Any]) -> None:
+    from openclaw_cli.cli.output import write_document
+
+    write_document(document)
+
+
+def _say(text: str) -> None:
+    from openclaw_cli.cli.output import escape
+
+    with contextlib.suppress(BrokenPipeError, ValueError):  # nobody reads stderr any more: the status still tells
+        print(f"{PROGRAM}: {escape(text)}" if not text.startswith("  ") else escape(text), file=sys.stderr)  # noqa: T201
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that transactions roll back and temporary files go."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _silence_stdout() -> None:
+    """Point stdout to nowhere, or the interpreter would fail again when it flushes at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

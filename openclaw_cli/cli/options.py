@@ -1,0 +1,228 @@
+"""The options that mean the same everywhere, and how a command asks for them.
+
+A command is a function whose first parameter is `common: Common`; `command(app, "name", …)` adds the options to its
+signature, its example and its exit statuses to its help, and registers it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from openclaw_cli.cli.registry import REGISTRY
+from openclaw_cli.config import Config, Target, environment, load, resolve_state_dir, targets
+from openclaw_cli.config.values import parse_duration_ms, parse_time_ms
+from openclaw_cli.errors import NotFoundError, UsageError
+
+DEFAULT_WAIT_MS = 250
+CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+STATUS_MEANING = {
+    0: "done, nothing to do, or preview printed",
+    1: "unexpected failure",
+    2: "wrong option, value or configuration",
+    3: "finished, but the report has at least one error",
+    10: "something that was named does not exist",
+    11: "owned by a gateway or another writer; try later",
+    12: "refused because it would be unsafe",
+    13: "a database or an archive fails verification",
+    14: "no summarizer is usable and falling back is forbidden",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The shared options of one run; `now_ms` is epoch ms, `wait_ms` how long to wait for a lock."""
+
+    state_dir: Path
+    state_dir_given: bool
+    config_path: str | None
+    store: str | None
+    agent: str | None
+    all_agents: bool
+    json: bool
+    ndjson: bool
+    dry_run: bool
+    now_ms: int
+    wait_ms: int
+    quiet: bool
+    verbose: bool
+    debug: bool
+
+    def config(self) -> Config:
+        """Read the configuration. Raises `NotFoundError` when `--state-dir` names no directory."""
+        if self.state_dir_given and not self.state_dir.is_dir():
+            raise NotFoundError(f"there is no state directory {self.state_dir}", stateDir=str(self.state_dir))
+        return load(self.state_dir, self.config_path, environment())
+
+    def targets(self, config: Config) -> tuple[Target, ...]:
+        """The stores that the selectors mean; a selector that matches nothing raises `NotFoundError`."""
+        return targets(
+            config,
+            self.state_dir,
+            agent=self.agent,
+            all_agents=self.all_agents,
+            store=self.store,
+            env=environment(),
+        )
+
+
+# Option name -> (annotation, default), in the order of the help page.
+SHARED: dict[str, tuple[Any, Any]] = {
+    "state_dir": (
+        Annotated[str | None, typer.Option("--state-dir", metavar="DIR", help="State directory of OpenClaw.")],
+        None,
+    ),
+    "config_path": (
+        Annotated[str | None, typer.Option("--config", metavar="FILE", help="Our configuration file (YAML).")],
+        None,
+    ),
+    "store": (
+        Annotated[str | None, typer.Option("--store", metavar="PATH", help="One store: sessions.json or .sqlite.")],
+        None,
+    ),
+    "agent": (Annotated[str | None, typer.Option("--agent", metavar="ID", help="The store of one agent.")], None),
+    "all_agents": (Annotated[bool, typer.Option("--all-agents", help="The stores of all agents.")], False),
+    "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")], False),
+    "wait": (
+        Annotated[str, typer.Option("--wait", metavar="TIME", help="How long to wait for a lock.")],
+        f"{DEFAULT_WAIT_MS}ms",
+    ),
+    "now": (
+        Annotated[str | None, typer.Option("--now", metavar="TIME", help="Take this as now: epoch ms or ISO 8601.")],
+        None,
+    ),
+    "json": (Annotated[bool, typer.Option("--json", help="Print one JSON document.")], False),
+    "ndjson": (Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")], False),
+    "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="No notes on stderr, errors only.")], False),
+    "verbose": (Annotated[bool, typer.Option("-v", "--verbose", help="More notes on stderr.")], False),
+    "debug": (Annotated[bool, typer.Option("--debug", help="Say on stderr where an error arose.")], False),
+}
+SELECTORS = frozenset({"store", "agent", "all_agents"})
+VALUE_OPTIONS = frozenset({"--state-dir", "--config", "--store", "--agent", "--wait", "--now"})
+
+
+def new_app() -> typer.Typer:
+    """A typer application without rich, pretty exceptions and completion through the program itself."""
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        suggest_commands=False,  # the parser below suggests too, and both together say it twice
+        context_settings=CONTEXT_SETTINGS,
+    )
+
+
+def group(app: typer.Typer, name: str) -> typer.Typer:
+    """Add the group `name` of the registry to `app` and return it for its commands."""
+    members = new_app()
+    app.add_typer(members, name=name, help=REGISTRY[name].help, short_help=REGISTRY[name].help)
+    # Without a callback typer would turn a group of one command into that command.
+    members.callback()(lambda: None)
+    return members
+
+
+def command(
+    app: typer.Typer,
+    name: str,
+    *,
+    example: str | Sequence[str],
+    exits: Sequence[int],
+    without: Sequence[str] = (),
+    short_help: str | None = None,
+) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Register a command on `app`.
+
+    `example`: real command lines for the help page; `exits`: the statuses it can give (0, 1 and 2 are implied);
+    `without`: names in `SHARED` that make no sense for it. The function gets `common` and returns its exit status.
+    """
+    examples = [example] if isinstance(example, str) else list(example)
+    shared = [key for key in SHARED if key not in without]
+    top_level = REGISTRY.get(name)
+
+    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        wrapped = _with_shared(function, shared)
+        summary = short_help or (top_level.help if top_level is not None else _first_sentence(function))
+        app.command(
+            name, help=_own_help(function), short_help=summary, epilog=_epilog(examples, exits), no_args_is_help=False
+        )(wrapped)
+        return wrapped
+
+    return register
+
+
+def _with_shared(function: Callable[..., int | None], shared: list[str]) -> Callable[..., int | None]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "common"
+    ]
+    taken = {parameter.name for parameter in own}
+    added = [
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=SHARED[key][1], annotation=SHARED[key][0])
+        for key in shared
+        if key not in taken
+    ]
+
+    @functools.wraps(function)
+    def wrapped(**values: Any) -> int | None:
+        given = {parameter.name: values.pop(parameter.name) for parameter in added}
+        return function(make_common(given), **values)
+
+    del wrapped.__wrapped__  # typer would read the signature behind it
+    parameters = [*own, *added]
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapped
+
+
+def make_common(given: dict[str, Any]) -> Common:
+    """Values of the shared options (missing ones take their default) as `Common`. Raises `UsageError`."""
+    values = {key: default for key, (_, default) in SHARED.items()} | given
+    if values["quiet"] and values["verbose"]:
+        raise UsageError("-q and -v contradict each other")
+    if values["json"] and values["ndjson"]:
+        raise UsageError("--json and --ndjson contradict each other")
+    moment = values["now"]
+    return Common(
+        state_dir=resolve_state_dir(values["state_dir"], environment()),
+        state_dir_given=bool(values["state_dir"]),
+        config_path=values["config_path"],
+        store=values["store"],
+        agent=values["agent"],
+        all_agents=values["all_agents"],
+        json=values["json"],
+        ndjson=values["ndjson"],
+        dry_run=values["dry_run"],
+        now_ms=parse_time_ms(moment) if moment is not None else time.time_ns() // 1_000_000,
+        wait_ms=parse_duration_ms(values["wait"]),
+        quiet=values["quiet"],
+        verbose=values["verbose"],
+        debug=values["debug"],
+    )
+
+
+def _own_help(function: Callable[..., Any]) -> str:
+    return inspect.cleandoc(function.__doc__ or "")
+
+
+def _first_sentence(function: Callable[..., Any]) -> str:
+    return _own_help(function).split("\n\n", 1)[0].replace("\n", " ")
+
+
+def _epilog(examples: list[str], exits: Sequence[int]) -> str:
+    statuses = sorted({0, 1, 2, *map(int, exits)})
+    title = "Example:" if len(examples) == 1 else "Examples:"
+    # \b keeps the line breaks of the paragraph that follows.
+    shown = "\n".join(f"  {line}" for line in examples)
+    meanings = "\n".join(f"  {status:<3} {STATUS_MEANING[status]}" for status in statuses)
+    return f"\b\n{title}\n{shown}\n\n\b\nExit status:\n{meanings}"

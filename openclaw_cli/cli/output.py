@@ -1,0 +1,223 @@
+"""The one renderer: JSON documents, text, tables, notes, the progress bar (design: output).
+
+stdout carries the result, stderr everything else. Control characters of stored text are escaped in both forms, so that
+a session key cannot move the cursor of the terminal that lists it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from openclaw_cli.config.environment import environment
+
+if TYPE_CHECKING:
+    from openclaw_cli.cli.options import Common
+
+# C0, DEL, C1, line and paragraph separators, bidirectional controls, lone surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# The same in UTF-8, without C0 (the encoder escapes it) and without surrogates (UTF-8 has none).
+_UNSAFE_UTF8 = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under `columns`; a column in `right` is right-aligned, one in `wide` may be cut on a terminal."""
+
+    columns: Sequence[str]
+    rows: Iterable[Sequence[str]]
+    right: frozenset[str] = field(default_factory=frozenset)
+    wide: frozenset[str] = field(default_factory=frozenset)
+
+
+def escape(text: str) -> str:
+    r"""`text` on one line with every control character written as `\xHH` or `\uHHHH`."""
+    return _UNSAFE.sub(_escaped, text) if _UNSAFE.search(text) else text
+
+
+def dump(value: Any, *, indent: bool = True) -> bytes:
+    """JSON of `value`: 2-space indent or one line, UTF-8, no final newline, control characters escaped."""
+    import orjson
+
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else 0)
+    except (TypeError, orjson.JSONEncodeError):
+        # Integers beyond 64 bits and lone surrogates, which stored JSON may hold.
+        import json
+
+        text = json.dumps(value, indent=2 if indent else None, ensure_ascii=True).encode("ascii")
+    return _UNSAFE_UTF8.sub(_escaped_utf8, text)
+
+
+def write_document(document: Mapping[str, Any]) -> None:
+    """Print one JSON document."""
+    _write(dump(document) + b"\n")
+
+
+def write_document_with_rows(head: Mapping[str, Any], key: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print `head` with `key: [rows…]` as its last member, row by row, so that memory does not grow with the rows."""
+    opening = dump({**head, key: []})
+    _write(opening.removesuffix(b"[]\n}"))
+    separator = b"[\n    "
+    for row in rows:
+        _write(separator + dump(row).replace(b"\n", b"\n    "))
+        separator = b",\n    "
+    _write(b"[]\n}\n" if separator.startswith(b"[") else b"\n  ]\n}\n")
+
+
+def write_line(value: Mapping[str, Any]) -> None:
+    """Print one object of `--ndjson`, flushed, because its item is done."""
+    _write(dump(value, indent=False) + b"\n")
+    sys.stdout.flush()
+
+
+def emit(
+    document: Mapping[str, Any],
+    text: Iterable[str | Table] | Callable[[], Iterable[str | Table]],
+    common: Common,
+) -> None:
+    """Print a result: the document with `--json`, else the lines and tables of `text` (escaped here)."""
+    if common.json:
+        write_document(document)
+    else:
+        write_text(text() if callable(text) else text)
+
+
+def write_text(items: Iterable[str | Table]) -> None:
+    """Print lines and tables. A line is escaped; what must stay as it is goes through `sys.stdout` itself."""
+    for item in items:
+        if isinstance(item, Table):
+            write_table(item)
+        else:
+            sys.stdout.write(escape(item) + "\n")
+
+
+def write_table(table: Table) -> None:
+    """A rich table on a terminal, aligned plain columns anywhere else."""
+    if is_terminal(sys.stdout):
+        _write_rich(table)
+        return
+    for line in plain_lines(table):
+        sys.stdout.write(line + "\n")
+
+
+def plain_lines(table: Table) -> Iterator[str]:
+    """The table as lines for pipes and files: columns two spaces apart, nothing cut."""
+    rows = [[escape(cell) for cell in row] for row in table.rows]
+    widths = [max(map(_width, column)) for column in zip(table.columns, *rows, strict=True)]
+    for row in [list(table.columns), *rows]:
+        cells = [
+            " " * (width - _width(cell)) + cell if name in table.right else cell + " " * (width - _width(cell))
+            for name, cell, width in zip(table.columns, row, widths, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def note(text: str, common: Common) -> None:
+    """A remark on stderr, left out with `-q`."""
+    if not common.quiet:
+        print(f"openclaw-cli: {escape(text)}", file=sys.stderr)  # noqa: T201
+
+
+def detail(text: str, common: Common) -> None:
+    """A remark on stderr that only `-v` shows."""
+    if common.verbose:
+        note(text, common)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether `stream` is a terminal that understands more than plain lines."""
+    return bool(stream.isatty()) and environment().get("TERM", "") not in ("", "dumb")
+
+
+class Progress:
+    """One bar by bytes on a stderr terminal; nothing in cron, in a pipe, with `-q`.
+
+    Use as a context manager; `advance` is cheap enough for every block read.
+    """
+
+    def __init__(self, total_bytes: int | None, label: str, common: Common) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._total_bytes = total_bytes
+        self._label = escape(label)
+        self._shown = not common.quiet and is_terminal(sys.stderr)
+
+    def __enter__(self) -> Progress:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                DownloadColumn(binary_units=True),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self._label, total=self._total_bytes)
+        return self
+
+    def advance(self, count_bytes: int) -> None:
+        """So many more bytes are done."""
+        if self._bar is not None:
+            self._bar.advance(self._task, count_bytes)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(data.decode("utf-8"))
+    else:
+        buffer.write(data)
+
+
+def _write_rich(table: Table) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in table.columns:
+        wide = name in table.wide
+        shown.add_column(
+            name,
+            justify="right" if name in table.right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=12 if wide else len(name),
+            ratio=None,
+        )
+    for row in table.rows:
+        shown.add_row(*(Text(escape(cell)) for cell in row))
+    Console(highlight=False, markup=False, emoji=False).print(shown)
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _escaped_utf8(found: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(found.group().decode("utf-8"))

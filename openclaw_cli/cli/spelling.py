@@ -1,0 +1,63 @@
+"""OpenClaw's own way of writing our commands (design D2), turned into ours before anything is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+_DOCTOR_OPTIONS = {
+    "--session-sqlite-agent": "--agent",
+    "--session-sqlite-all-agents": "--all-agents",
+    "--session-sqlite-store": "--store",
+}
+
+
+def normalised(argv: Sequence[str], value_options: Collection[str]) -> list[str]:
+    """The command first, options that stood before it behind it; `doctor --session-sqlite MODE` as `doctor MODE`."""
+    words = command_first(list(argv), value_options)
+    return doctor_spelling(words) if words[:1] == ["doctor"] else words
+
+
+def command_first(words: list[str], value_options: Collection[str]) -> list[str]:
+    """`words` with the first word that is no option moved to the front; unchanged when there is none."""
+    position = first_word(words, value_options)
+    if position is None:
+        return words
+    return [words[position], *words[:position], *words[position + 1 :]]
+
+
+def first_word(words: Sequence[str], value_options: Collection[str]) -> int | None:
+    """The index of the first word that is neither an option nor the value of one in `value_options`."""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            return None
+        if not word.startswith("-") or word == "-":
+            return index
+        index += 2 if word in value_options else 1
+    return None
+
+
+def doctor_spelling(words: list[str]) -> list[str]:
+    """`doctor --session-sqlite inspect --session-sqlite-all-agents` as `doctor inspect --all-agents`.
+
+    `doctor --fix` and `--repair` become `doctor fix`. Whatever else stands there is kept in its order.
+    """
+    mode: str | None = None
+    kept: list[str] = []
+    rest = iter(words[1:])
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            kept += [word, *rest]
+        elif name == "--session-sqlite":
+            mode = value if equals else next(rest, None)
+        elif name in _DOCTOR_OPTIONS:
+            kept.append(_DOCTOR_OPTIONS[name] + (equals + value))
+        elif word in ("--fix", "--repair"):
+            mode = "fix"
+        else:
+            kept.append(word)
+    if mode is None:
+        return [words[0], *kept] if "--session-sqlite" not in words else [words[0], "--session-sqlite"]
+    return [words[0], mode, *kept]

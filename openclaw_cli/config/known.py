@@ -1,0 +1,116 @@
+"""Every setting that the program reads: where it may stand, its kind, its default.
+
+A key of `openclaw-cli.yaml` that is not listed here with `yaml=True` is refused, so that a misspelt key is noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from openclaw_cli.config.values import parse_duration_ms, parse_size_bytes
+from openclaw_cli.errors import ConfigError, UsageError
+
+Kind = Literal["text", "switch", "count", "duration", "size", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """`variable` overrides both files; `choices` limits a text; values of kind duration are ms, of kind size bytes."""
+
+    name: str
+    kind: Kind
+    default: Any
+    meaning: str
+    yaml: bool = True
+    openclaw: bool = True
+    variable: str | None = None
+    choices: tuple[str, ...] = ()
+
+    def checked(self, value: Any, origin: str) -> Any:
+        """`value` in its unit. Raises `ConfigError` naming the key and where the value came from."""
+        try:
+            return self._converted(value)
+        except (UsageError, ValueError) as error:
+            reason = error.message if isinstance(error, UsageError) else str(error)
+            raise ConfigError(f"{self.name} in {origin}: {reason}", key=self.name, origin=origin) from None
+
+    def _converted(self, value: Any) -> Any:
+        if value is None or self.kind == "any":
+            return value
+        if self.kind == "duration":
+            return parse_duration_ms(value)
+        if self.kind == "size":
+            return parse_size_bytes(value)
+        if self.kind == "switch":
+            return _switch(value)
+        if self.kind == "count":
+            return _count(value)
+        return self._text(value)
+
+    def _text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"a text is expected, not {type(value).__name__}; put it into quotes")
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{value!r} is none of {', '.join(self.choices)}")
+        return value
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "1", "false", "0"):
+        return value.strip().lower() in ("true", "1")
+    raise ValueError("true or false is expected")
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    raise ValueError("a whole number is expected")
+
+
+def _environment_only(name: str, default: int, variable: str, meaning: str) -> KnownKey:
+    return KnownKey(name, "duration", default, meaning, yaml=False, openclaw=False, variable=variable)
+
+
+KNOWN: dict[str, KnownKey] = {
+    key.name: key
+    for key in (
+        KnownKey("session.store", "text", None, "path of the session index; {agentId} stands for the agent"),
+        KnownKey("session.mainKey", "text", "main", "last part of the key of an agent's main session"),
+        KnownKey("session.scope", "text", "per-sender", "who shares a session", choices=("per-sender", "global")),
+        KnownKey("agents.defaults.model", "any", None, "model of agents that name none, as provider/model", yaml=False),
+        KnownKey("agents.defaults.contextTokens", "count", None, "context window where the row records none"),
+        KnownKey("agents.defaults.userTimezone", "text", None, "time zone of the hours and dates shown", variable="TZ"),
+        KnownKey(
+            "compact.labels",
+            "text",
+            "auto",
+            "language of the labels of a card",
+            openclaw=False,
+            choices=("auto", "de", "en"),
+        ),
+        KnownKey("import.maxLine", "size", 256 * 2**20, "longest line of a transcript that is read", openclaw=False),
+        _environment_only(
+            "locks.acquireTimeout",
+            60_000,
+            "OPENCLAW_SESSION_WRITE_LOCK_ACQUIRE_TIMEOUT_MS",
+            "how long a writer waits for the write lock of a database",
+        ),
+        _environment_only(
+            "locks.stale",
+            1_800_000,
+            "OPENCLAW_SESSION_WRITE_LOCK_STALE_MS",
+            "age at which the lock file of a dead or unknown owner is stale",
+        ),
+        _environment_only(
+            "locks.maxHold",
+            300_000,
+            "OPENCLAW_SESSION_WRITE_LOCK_MAX_HOLD_MS",
+            "longest write transaction; longer work is split",
+        ),
+    )
+}
