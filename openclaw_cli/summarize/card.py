@@ -13,7 +13,7 @@ backslash starts an escape:
 * `\\ ` (and a blank) is nothing; it stands before a continuation line that a reader could take for a line of the card
   or for the beginning of another message, and before a value that is the word for "none";
 * `\\─ \\| \\<` inside `──`, `<|` and `<<<`, so that neither a frame nor a model's own markers occur in a card;
-* `\\,` a comma inside a file name, because commas separate file names; `\\\\` a backslash that would start one of these.
+* `\\,` a comma inside a file name, because commas separate file names; `\\\\` a backslash that would start an escape.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Labels(StrEnum):
 
 
 class Origin(StrEnum):
-    """Who did the work: a sub-agent, a worker that was delegated to, or an agent behind ACP. The same in both languages."""
+    """Who did the work: a sub-agent, a worker that was delegated to, or an agent behind ACP; equal in both languages."""
 
     AGENT = "agent"
     WORKER = "worker"
@@ -50,7 +50,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The values of a card. Empty tuples and empty `tried`/`remember` leave their lines out; `errors` empty says "none"."""
+    """The values of a card. Empty files, `tried` and `remember` leave their lines out; empty `errors` says "none"."""
 
     task: str
     result: str
@@ -181,11 +181,10 @@ def _unescape_one(found: re.Match[str]) -> str:
 def parse(text: str) -> Card:
     """Read a card back. Raises CardError when the frame, a label, its order or one of the fixed words is wrong."""
     lines = text.strip("\n").split("\n")
-    for labels, words in _WORDS.items():
-        if lines[0] == words.title:
-            break
-    else:
+    labels = next((labels for labels, words in _WORDS.items() if lines[0] == words.title), None)
+    if labels is None:
         raise CardError("line 1 is not the title of a card")
+    words = _WORDS[labels]
     if len(lines) < 2 or lines[-1] != RULE:
         raise CardError("the last line is not the closing rule of a card")
     values = {name: _parse_value(name, value, words) for name, value in _fields(lines[1:-1], words).items()}
@@ -243,20 +242,19 @@ def _parse_files(value: str) -> list[str]:
     return paths
 
 
-_GERMAN = frozenset(
-    "der die das den dem des ein eine einen einem einer und oder nicht ist sind war mit für von auf im in zu zum zur bei "
-    "aus nach über unter alle dass wenn bitte soll sollen wird werden kann wie was ich du wir sie es auch noch nur".split()
+_GERMAN = re.compile(
+    r"\b(?:der|die|das|den|dem|des|eine?[mnr]?|und|oder|nicht|ist|sind|mit|für|von|auf|im|zu[mr]?|bei|aus|nach|über|unter"
+    r"|alle|dass|wenn|bitte|soll(?:en)?|wird|werden|kann|wie|ich|du|wir|sie|auch|noch|nur|\w*[äöüß]\w*)\b",
+    re.IGNORECASE,
 )
-_ENGLISH = frozenset(
-    "the a an and or not is are was were with for from on in to of at by that this these those when please should must "
-    "will can how what i you we they it also only all every each into after before use make".split()
+_ENGLISH = re.compile(
+    r"\b(?:the|a|an|and|or|not|is|are|were|with|for|from|to|of|at|by|that|this|these|those|when|please|should|must|will"
+    r"|can|how|what|i|you|we|they|it|also|only|all|every|each|into|after|before|use|make)\b",
+    re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_]+")
 
 
 def language_of(text: str) -> Labels:
-    """German or English by the common little words of each; umlauts count as German, a tie is English."""
-    words = [word.lower() for word in _WORD.findall(text[:4000])]
-    german = sum(word in _GERMAN for word in words) + sum(any(sign in word for sign in "äöüß") for word in words)
-    english = sum(word in _ENGLISH for word in words)
-    return Labels.GERMAN if german > english else Labels.ENGLISH
+    """German or English by the common little words of each; words with umlauts count as German, a tie is English."""
+    start = text[:4000]
+    return Labels.GERMAN if len(_GERMAN.findall(start)) > len(_ENGLISH.findall(start)) else Labels.ENGLISH

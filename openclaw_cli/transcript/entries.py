@@ -123,3 +123,80 @@ def timestamp_ms(value: object) -> int | None:
     if moment.tzinfo is None:
         return None
     return round(moment.timestamp() * 1000)
+
+
+def _is_content(value: object) -> bool:
+    if isinstance(value, str):
+        return True
+    return isinstance(value, list) and all(isinstance(b, dict) and isinstance(b.get("type"), str) for b in value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_readable_message(message: object) -> bool:
+    """Whether the real reader accepts a message object: by role, the fields that it cannot do without."""
+    if not isinstance(message, dict):
+        return False
+    match message.get("role"):
+        case "user" | "assistant":
+            return _is_content(message.get("content"))
+        case "toolResult":
+            texts = _is_text(message.get("toolCallId")) and _is_text(message.get("toolName"))
+            return texts and isinstance(message.get("isError"), bool) and isinstance(message.get("content"), list)
+        case "custom":
+            return _is_text(message.get("customType", "hook")) and _is_content(message.get("content"))
+        case "bashExecution":
+            return _is_text(message.get("command")) and _is_text(message.get("output"))
+    return False
+
+
+_RESET_REASONS = frozenset({"new", "reset", "idle", "daily", "cron-stale"})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_readable(event: object) -> bool:
+    """Whether the real reader takes the event for an entry (compaction §1, checked against the program).
+
+    Others are at best opaque links: a numeric timestamp or id, an unknown role, a missing required field.
+    """
+    if not isinstance(event, dict) or not _is_name(event.get("id")):
+        return False
+    parent = event.get("parentId")
+    if not (parent is None or isinstance(parent, str)) or not _is_text(event.get("timestamp", "")):
+        return False
+    match event.get("type"):
+        case "message":
+            return _is_readable_message(event.get("message"))
+        case "thinking_level_change":
+            return _is_name(event.get("thinkingLevel"))
+        case "model_change":
+            return _is_name(event.get("provider")) and _is_name(event.get("modelId"))
+        case "compaction":
+            texts = _is_text(event.get("summary")) and _is_name(event.get("firstKeptEntryId"))
+            return texts and _is_number(event.get("tokensBefore"))
+        case "reset":
+            return event.get("reason") in _RESET_REASONS and _is_text(event.get("firstKeptEntryId", ""))
+        case "branch_summary":
+            return _is_text(event.get("fromId")) and _is_text(event.get("summary"))
+        case "custom":
+            return _is_name(event.get("customType"))
+        case "custom_message":
+            return (
+                _is_name(event.get("customType"))
+                and _is_content(event.get("content"))
+                and (isinstance(event.get("display"), bool))
+            )
+        case "label":
+            return _is_name(event.get("targetId")) and _is_text(event.get("label", ""))
+        case "session_info":
+            return _is_text(event.get("name", ""))
+    return False

@@ -4,7 +4,7 @@ Rules: store format §5 "Tree" and §10 "Tree", compaction §2 and §19 A. Two w
 for rows without a usable id, so both are kept:
 
 * `Cursor` follows a chain that only grows at its end and needs no memory. The store appends this way.
-* `Tree` resolves the whole transcript. The store rebuilds this way as soon as one row does not simply continue the chain.
+* `Tree` resolves the whole transcript. The store rebuilds this way once a row does not simply continue the chain.
 
 `ActivePath` runs both and answers with the one that the store would have used.
 """
@@ -108,8 +108,8 @@ def _position(seq: int, flags: int) -> Position:
 class Cursor:
     """The append rule of the projection: a chain that grows at its end (store format §3.4 step 7).
 
-    State is five values, so it can be resumed from the stored index state. `advance` returns the new active row or None;
-    when `broken` is set the rows so far are void and the transcript must be resolved with `Tree`.
+    State is five values, so it can be resumed from the stored index state. `advance` returns the new active row or
+    None; when `broken` is set the rows so far are void and the transcript must be resolved with `Tree`.
     """
 
     __slots__ = ("active_count", "broken", "indexed_seq", "leaf_id", "message_count")
@@ -152,8 +152,8 @@ class Cursor:
 class Tree:
     """The whole transcript resolved: every rule about missing and unknown parents, side entries, controls, resets.
 
-    Keeps one small tuple per parent-linked row. `add` returns the normalised node of the row, or None when the row takes
-    no part in the tree.
+    Keeps one small tuple per parent-linked row. `add` returns the normalised node of the row, or None when the row
+    takes no part in the tree.
     """
 
     def __init__(self) -> None:
