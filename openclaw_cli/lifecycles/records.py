@@ -87,7 +87,12 @@ class SpawnResult:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A marker that ends a sub-task. `result` is the child's answer text (None: the marker carries none)."""
+    """A marker that ends a sub-task.
+
+    `result` is the child's answer (None: the marker carries none). The formats `announce-run-reply` and `document`
+    carry no answer; there it is what the agent itself said on hearing of the end. Very long texts are cut in the
+    middle.
+    """
 
     line: int
     entry_id: str | None
@@ -119,30 +124,45 @@ class Removal:
     """What folding takes out of the file for one lifecycle.
 
     `lines`: entries that go whole. `blocks`: (line, block index) of tool-call blocks that go; their entry goes too when
-    nothing else is left in it. `card_parent_line`: the entry under which the card is placed (None: the root).
+    no other tool call, text or image is left in it. `card_parent_line`: the entry under which the card is placed (None:
+    the root). `shared`: (line, indexes of the lifecycles that it speaks of) for those of `lines` that speak of several;
+    such a line goes only when all of them are folded.
     """
 
     lines: tuple[int, ...] = ()
     blocks: tuple[tuple[int, int], ...] = ()
     card_parent_line: int | None = None
+    shared: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """One sub-task from its spawn to the last thing that the source says of it."""
+    """One sub-task from its spawn to the last thing that the source says of it.
+
+    `entries` and `overlaps` (other closed lifecycles whose ranges touch this one) are None while it is not closed.
+    `foldable` is decided for `keep_last` of the scan; `reason` says what forbids it, several reasons joined by `; `.
+    """
 
     spawn: Spawn
     result: SpawnResult | None
     completion: Completion | None
     repeats: tuple[Completion, ...]
     state: State
-    overlaps: int
-    entries: int
+    overlaps: int | None
+    entries: int | None
     tokens_removed: int | None
     child_tokens: int | None
     foldable: bool
     reason: str | None
     removal: Removal = field(default_factory=Removal)
+
+    @property
+    def answer(self) -> str | None:
+        """The best known result text: the child's own words from the last marker that has them, else the agent's."""
+        markers = [marker for marker in (self.completion, *self.repeats) if marker and marker.result]
+        own = [marker for marker in markers if marker.format not in ("announce-run-reply", "document")]
+        chosen = own or markers
+        return chosen[-1].result if chosen else None
 
     def as_json(self) -> dict[str, Any]:
         return {

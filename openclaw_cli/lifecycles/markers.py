@@ -1,0 +1,369 @@
+"""The wordings in which a sub-task's end is written, per era (lifecycles §3). Pure: texts in, `Notice` values out.
+
+A notice is what one text says of one child. Nothing is anchored at the start of a text: memory plugins and queues put
+thousands of characters before a marker. What keeps quotations out is the shape behind the wording: the block of field
+lines, the result heading with its statistics line, or the provenance that OpenClaw puts on injected messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+EVENT = "event"
+BACKGROUND = "background task"
+SUBAGENT = "subagent task"
+SYSTEM = "system message"
+PLAIN = "plain"
+REPLY = "announce-run-reply"
+SETTLE = "settle-batch"
+DOCUMENT = "document"
+
+ANNOUNCE_RUN = "announce:v1:"
+SETTLE_RUN = "announce:requester-settle:"
+
+_HINTS = ("[Internal task completion event]", ' task "', "A background task completed.", "Child completion results:")
+_EVENT_HEAD = re.compile(
+    r"(?P<event>\[Internal task completion event\])[ \t]*\n"
+    r"|(?P<plain>A background task completed\. Use this result to reply[^\n]*)\n\n?"
+)
+_FIELDS = re.compile(
+    r"source: (?P<source>[^\n]*)\n"
+    r"(?:session_key: (?P<key>[^\n]*)\n)?"
+    r"(?:session_id: (?P<session>[^\n]*)\n)?"
+    r"type: (?P<type>[^\n]*)\n"
+    r"(?:task: (?P<task>(?s:.*?))\n)?"
+    r"status: (?P<status>[^\n]*)"
+)
+_HEADING = re.compile(r"\s*(?:Child )?[Rr]esult\b(?:[^\n]*:[ \t]*(?=\n|\Z)|: (?P<inline>[^\n]+))\n?")
+_UNTRUSTED = ("<<<BEGIN_UNTRUSTED_CHILD_RESULT>>>", "<<<END_UNTRUSTED_CHILD_RESULT>>>")
+_PROMPT_DATA = ("<prompt-data>", "</prompt-data>")
+_OPEN_END = re.compile(
+    r"\n+(?:Stats: [^\n]*runtime|Action:[ \t]*(?:\n|\Z)|Instruction:[ \t]*(?:\n|\Z)|<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+    r"|---\n+(?:\[Internal task|A background task|Queued #\d))"
+)
+_STATS_LINE = re.compile(r"\s*Stats: ([^\n]*)")
+_WRAPPER = re.compile(r"^(?:OpenClaw runtime context \(internal\)|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>)", re.MULTILINE)
+_DATE_PREFIX = r"(?:\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d[^\]\n]*\] ?)?"
+_QUEUE_PREFIX = r"(?:\[Queued announce messages while agent was busy\]\s*)?(?:-{3}\s*Queued #\d+\s*)?"
+_LEAD = re.compile(rf"\s*{_DATE_PREFIX}{_QUEUE_PREFIX}{_DATE_PREFIX}")
+_MEMORY_PREFACE = re.compile(rf"\s*{_DATE_PREFIX}Note: Reference memory\b")
+
+_JUST = re.compile(
+    r"(?P<system>\[System Message\] (?:\[sessionId: (?P<session>[^\]\n]*)\] )?)?"
+    r'A (?P<kind>background task|subagent task|cron job) "(?P<label>(?s:.{0,60000}?))" just '
+    r"(?P<status>completed[^.\n]*|timed out(?s:.*?)|failed(?s:.*?)|finished[^.\n]*|was [^.\n]*)"
+    r"\.[ \t]*(?:\n\s*(?P<heading>Findings|Result):[ \t]*(?:\n|(?=\S))|(?=\n|\Z))"
+)
+_QUEUED = re.compile(r"\n+-{3}\n+Queued #\d+\n")
+_LAST_STATS = re.compile(r"\n\s*Stats: ([^\n]*runtime[^\n]*)")
+
+_SETTLE_HEAD = "Child completion results:"
+_SETTLE_ITEM = re.compile(
+    r"^\d+\. Child task[^\n]*:[ \t]*\n<prompt-data>\n(?P<title>(?s:.*?))\n</prompt-data>\nstatus: (?P<status>[^\n]*)",
+    re.MULTILINE,
+)
+_DOCUMENT = re.compile(r"\s*subagent (['\"‘“`])(?P<name>.+?)(['\"’”`]) completed\.?\s*", re.IGNORECASE)
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)(?![a-z])")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_COUNT = r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)\b"
+_TOKENS = re.compile(rf"\btokens\s+{_COUNT}(?:\s*\(\s*in\s+{_COUNT}\s*/\s*out\s+{_COUNT}\s*\))?(\s+prompt/cache)?")
+_CACHE = re.compile(rf"\bprompt/cache\s+{_COUNT}")
+_COST = re.compile(r"\best\s+\$(\d+(?:\.\d+)?)")
+_NAMED = re.compile(r"\b(sessionKey|sessionId|transcript)\s+([^•\n]+)")
+
+_NO_RESULT = re.compile(r"\s*(?:\(no output\)|NO_REPLY|ANNOUNCE_SKIP|\[truncated-by-retention\b.*)?\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What one text says of the end of one child; every name may be missing.
+
+    `trusted`: provenance or an injected wrapper stands behind it; without that only a child key can match it.
+    `runs`: run ids of the whole batch (settle messages), in the order in which they are written there.
+    """
+
+    format: str
+    status: str | None
+    outcome: str
+    key: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    label: str | None = None
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    result: str | None = None
+    trusted: bool = True
+    runs: tuple[str, ...] = ()
+    position: int = 0
+    end: int = 0
+
+
+def may_hold(text: str) -> bool:
+    """A cheap look: whether `notices` or `document_name` can find anything in the text."""
+    return any(hint in text for hint in _HINTS) or (len(text) < 1000 and "completed" in text and "ubagent" in text)
+
+
+def outcome_of(status: str | None) -> str:
+    """ok, timeout, error, killed or unknown for a status wording of any era."""
+    word = (status or "").strip().lower()
+    if word.startswith(("ok", "completed", "success", "done")):
+        return "ok"
+    if word.startswith(("timed out", "timeout", "timed_out")):
+        return "timeout"
+    if word.startswith(("failed", "error")):
+        return "error"
+    if word.startswith(("cancel", "killed", "was killed", "was cancel", "aborted", "stopped")):
+        return "killed"
+    return "unknown"
+
+
+def usable(result: str | None) -> bool:
+    """Whether a result text tells anything: not blank, no placeholder, not cut off by retention."""
+    return result is not None and _NO_RESULT.fullmatch(result) is None
+
+
+def duration_ms(text: str) -> int | None:
+    """`1h2m3s`, `850ms`, `1m46s` in milliseconds; None for `n/a` and anything else."""
+    parts = _DURATION.findall(text)
+    return round(sum(float(number) * _UNIT_MS[unit] for number, unit in parts)) if parts else None
+
+
+def _amount(number: str, suffix: str) -> int:
+    return round(float(number.replace(",", ".")) * {"": 1, "k": 1000, "m": 1_000_000}[suffix.lower()])
+
+
+def parse_stats(line: str) -> dict[str, Any]:
+    """The statistics line of a completion: runtimeMs, totalTokens, inputTokens, outputTokens and what else it names.
+
+    Token numbers are rounded by their writer (`53.8k`); `unknown` and `n/a` leave the key out.
+    """
+    stats: dict[str, Any] = {}
+    runtime = re.search(r"\bruntime\s+([^•\n(]+)", line)
+    if runtime and (elapsed := duration_ms(runtime[1])) is not None:
+        stats["runtimeMs"] = elapsed
+    if tokens := _TOKENS.search(line):
+        stats["promptCacheTokens" if tokens[7] else "totalTokens"] = _amount(tokens[1], tokens[2])
+        if tokens[3]:
+            stats["inputTokens"] = _amount(tokens[3], tokens[4])
+            stats["outputTokens"] = _amount(tokens[5], tokens[6])
+    if cache := _CACHE.search(line):
+        stats["promptCacheTokens"] = _amount(cache[1], cache[2])
+    if cost := _COST.search(line):
+        stats["estimatedCostUsd"] = float(cost[1])
+    for name, value in _NAMED.findall(line):
+        stats[name] = value.strip()
+    return stats
+
+
+def _fenced(text: str, start: int, fence: tuple[str, str]) -> tuple[str, int]:
+    end = text.find(fence[1], start + len(fence[0]))
+    body = text[start + len(fence[0]) : end if end >= 0 else len(text)]
+    return body.strip("\n"), end + len(fence[1]) if end >= 0 else len(text)
+
+
+def _read_result(text: str, start: int) -> tuple[str | None, int]:
+    """The child's answer behind the status line, and where it ends."""
+    heading = _HEADING.match(text, start)
+    if heading is None:
+        return None, start
+    if heading["inline"]:
+        return heading["inline"].strip(), heading.end()
+    body = heading.end()
+    if text.startswith(_UNTRUSTED[0], body):
+        return _fenced(text, body, _UNTRUSTED)
+    if text.startswith(_PROMPT_DATA[0], body):
+        escaped, end = _fenced(text, body, _PROMPT_DATA)
+        return escaped.replace("&lt;", "<").replace("&gt;", ">"), end
+    end = _OPEN_END.search(text, body)
+    stop = end.start() if end else len(text)
+    return text[body:stop].strip("\n"), stop
+
+
+def _known(value: str | None) -> str | None:
+    value = value.strip() if value else ""
+    return value if value and value != "unknown" else None
+
+
+def _events(text: str, injected: bool) -> Iterator[Notice]:
+    """Eras D, E, F and H: the block of field lines."""
+    position = 0
+    while head := _EVENT_HEAD.search(text, position):
+        position = head.end()
+        fields = _FIELDS.match(text, position)
+        if fields is None:
+            continue
+        result, position = _read_result(text, fields.end())
+        stats = _STATS_LINE.match(text, position)
+        position = stats.end() if stats else position
+        if fields["source"].strip() == "cron" or fields["type"].strip() != "subagent task":
+            continue
+        yield Notice(
+            format=EVENT if head["event"] else PLAIN,
+            status=fields["status"].strip(),
+            outcome=outcome_of(fields["status"]),
+            key=_known(fields["key"]),
+            session_id=_known(fields["session"]),
+            label=_known(fields["task"]),
+            stats=parse_stats(stats[1]) if stats else {},
+            result=result,
+            trusted=injected or _stands_alone(text, head.start()),
+            position=head.start(),
+            end=position,
+        )
+
+
+def _stands_alone(text: str, start: int) -> bool:
+    """Whether a marker at `start` opens the text, follows a queue header, or stands in a runtime-context wrapper."""
+    lead = _LEAD.match(text)
+    if lead is not None and lead.end() >= start:
+        return True
+    before = text[:start]
+    return bool(_WRAPPER.search(before)) or bool(re.search(r"-{3}\s*(?:Queued #\d+\s*)?\Z", before))
+
+
+def _just(text: str, injected: bool) -> Iterator[Notice]:
+    """Eras A, B and C: `A subagent task "L" just S.` with findings and a statistics line."""
+    position = 0
+    while head := _JUST.search(text, position):
+        position = head.end()
+        queued = _QUEUED.search(text, position)
+        stop = queued.start() if queued else len(text)
+        following = _JUST.search(text, position, stop)
+        body = text[position : following.start() if following and following["heading"] else stop]
+        stats_lines = list(_LAST_STATS.finditer("\n" + body))
+        stats = parse_stats(stats_lines[-1][1]) if stats_lines else {}
+        if head["kind"] == "cron job" or not (head["heading"] or injected):
+            continue
+        result = ("\n" + body)[: stats_lines[-1].start()] if stats_lines else body
+        yield Notice(
+            format=SYSTEM if head["system"] else BACKGROUND if head["kind"] == "background task" else SUBAGENT,
+            status=head["status"].strip(),
+            outcome=outcome_of(head["status"]),
+            key=_known(stats.get("sessionKey")),
+            session_id=_known(head["session"]) or _known(stats.get("sessionId")),
+            label=_known(head["label"]),
+            stats=stats,
+            result=result.strip() if head["heading"] else None,
+            trusted=injected or bool(head["system"]) or _stands_alone(text, head.start()),
+            position=head.start(),
+            end=position + len(body),
+        )
+
+
+def _settled(text: str, idempotency_key: str | None, source_key: str | None) -> Iterator[Notice]:
+    """Format I: one message for all children of a batch; its key lists the run ids, its sections the children."""
+    runs = settle_runs(idempotency_key)
+    start = text.find(_SETTLE_HEAD)
+    items = list(_SETTLE_ITEM.finditer(text, start)) if start >= 0 else []
+    only_key = source_key if len(items) == 1 and not runs else None
+    for item in items:
+        result, _ = _read_result(text, item.end())
+        title = item["title"].replace("&lt;", "<").replace("&gt;", ">").strip()
+        status = item["status"].strip()
+        yield Notice(SETTLE, status, outcome_of(status), key=only_key, label=title, result=result, runs=runs)
+
+
+def settle_runs(idempotency_key: str | None) -> tuple[str, ...]:
+    """The run ids in `announce:requester-settle:<agent>:<sessionKey>:<run>,<run>…[:yield-n][:user]`."""
+    if not idempotency_key or not idempotency_key.startswith(SETTLE_RUN):
+        return ()
+    parts = idempotency_key.split(":")
+    while len(parts) > 1 and (parts[-1] == "user" or parts[-1].startswith("yield-")):
+        parts.pop()
+    return tuple(run for run in parts[-1].split(",") if run)
+
+
+def announced_run(run: object) -> tuple[str, str] | None:
+    """(child session key, child run id) of `announce:v1:<key>:<run>[:active-wake|:user]`; None for any other value."""
+    if not isinstance(run, str) or not run.startswith(ANNOUNCE_RUN):
+        return None
+    body = run[len(ANNOUNCE_RUN) :]
+    for suffix in (":user", ":active-wake"):
+        body = body.removesuffix(suffix)
+    key, separator, run_id = body.rpartition(":")
+    return (key, run_id) if separator and key else None
+
+
+def document_name(text: str) -> str | None:
+    """NAME when the whole text is `subagent 'NAME' completed`, else None."""
+    found = _DOCUMENT.fullmatch(text)
+    return found["name"] if found else None
+
+
+def notices(text: str, message: Mapping[str, Any]) -> list[Notice]:
+    """Everything that the text of one user or system message says of ended children, in the order of the text.
+
+    `message` is looked at for `provenance`, `idempotencyKey` and the owner mark only.
+    """
+    text = text.replace("\r\n", "\n")
+    provenance = message.get("provenance")
+    provenance = provenance if isinstance(provenance, dict) else {}
+    idempotency = message.get("idempotencyKey")
+    idempotency = idempotency if isinstance(idempotency, str) else None
+    tool = provenance.get("sourceTool")
+    if tool == "subagent_settle" or (idempotency or "").startswith(SETTLE_RUN):
+        return list(_settled(text, idempotency, _known(provenance.get("sourceSessionKey"))))
+    announced = announced_run(idempotency)
+    injected = tool == "subagent_announce" or announced is not None
+    if not injected and typed_by_owner(message):
+        return []
+    found = _outside_results(sorted([*_events(text, injected), *_just(text, injected)], key=lambda n: n.position))
+    if len(found) == 1:
+        found = [_completed_from_envelope(found[0], announced, provenance)]
+    return found
+
+
+def _outside_results(found: list[Notice]) -> list[Notice]:
+    """Without the markers that stand inside the result text of another one: a child may quote them."""
+    kept: list[Notice] = []
+    for notice in found:
+        if not kept or notice.position >= kept[-1].end:
+            kept.append(notice)
+    return kept
+
+
+def _completed_from_envelope(
+    notice: Notice, announced: tuple[str, str] | None, provenance: Mapping[str, Any]
+) -> Notice:
+    """A message about one child names it in its envelope too; that fills what the text leaves out."""
+    key, run_id = announced or (None, None)
+    source = provenance.get("sourceSessionKey")
+    return replace(notice, key=notice.key or key or (source if isinstance(source, str) else None), run_id=run_id)
+
+
+def typed_by_owner(message: Mapping[str, Any]) -> bool:
+    """Whether 2026.9 marked the message as written by the owner: what it quotes is never a marker."""
+    mark = message.get("__openclaw")
+    return isinstance(mark, dict) and mark.get("senderIsOwner") is True
+
+
+def without_result(notice: Notice) -> Notice:
+    """The notice without its result text."""
+    return replace(notice, result=None)
+
+
+def injected_message(message: Mapping[str, Any]) -> bool:
+    """Whether the program put the message in: it has a provenance, is not displayed, or has an announce key."""
+    provenance = message.get("provenance")
+    if isinstance(provenance, dict) and provenance.get("kind") not in (None, "external_user", "user"):
+        return True
+    key = message.get("idempotencyKey")
+    return message.get("display") is False or (isinstance(key, str) and key.startswith("announce:"))
+
+
+def only_markers(text: str, message: Mapping[str, Any], first: int) -> bool:
+    """Whether a message with markers holds no words of a person, so that it may be removed.
+
+    `first` is the position of the first marker. What stands before it must be a date, a queue header, the wrapper or
+    the preface of a memory plugin; messages with a provenance are the program's own from end to end.
+    """
+    if injected_message(message):
+        return True
+    before = text[:first]
+    wrapper = _WRAPPER.search(before)
+    before = before[: wrapper.start()] if wrapper else before
+    lead = _LEAD.match(before)
+    return (lead is not None and lead.end() == len(before)) or bool(_MEMORY_PREFACE.match(before))

@@ -1,0 +1,424 @@
+"""The passes of the scanner over one streaming read: spawns, their results, signs of their end (lifecycles §1 to §3).
+
+`Passes.feed` takes one record after the other and keeps compact facts: arrays with a few bytes per entry for the chain
+of parents and the turns, and small objects for what concerns sub-tasks. Texts are kept up to a budget.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from openclaw_cli.lifecycles import blocks, markers
+from openclaw_cli.lifecycles.blocks import Answer, Request
+from openclaw_cli.transcript import entries
+
+_CALL_TYPES = entries.TOOL_CALL_TYPES
+_HEADER = "session"
+# A code-mode record names its code call; more calls than this never lie between the two.
+_RECENT_CALLS = 2048
+_TEXT_BUDGET_CHARS = 6 * 2**20
+_TEXT_CHARS = 48 * 2**10
+_TEXT_CHARS_OVER_BUDGET = 2 * 2**10
+_UNANSWERED = ("error", "aborted")
+
+
+@dataclass(slots=True)
+class Carrier:
+    """An assistant message that holds tracked calls: the result line of each tool-call block, by block index.
+
+    `has_words`: it holds text or anything else that stays when its calls go.
+    """
+
+    line: int
+    has_words: bool = False
+    results: dict[int, int | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    """A tracked tool call: a spawn, a look at children, or any other call of a message that holds one of these."""
+
+    carrier: Carrier
+    block: int
+    entry_id: str | None
+    call_id: str | None
+    request: Request
+    timestamp: str | None
+    timestamp_ms: int | None
+    failed_message: bool
+    in_code: bool = False
+    names: tuple[str, ...] = ()
+    task: str | None = None
+    answer: Answer | None = None
+    answer_line: int | None = None
+    answer_entry_id: str | None = None
+    nested: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Marker:
+    """One notice with the entry it stands in. `removable`: the entry holds no words of a person."""
+
+    line: int
+    entry_id: str | None
+    timestamp: str | None
+    timestamp_ms: int | None
+    notice: markers.Notice
+    removable: bool = False
+    reply: str | None = None
+
+
+class Chain:
+    """The parent links of all entries: hashes of the ids, and apart the few links that do not go to the previous entry.
+
+    An entry without `parentId`, or with one that is unknown, follows the previous entry (lifecycles §5).
+    """
+
+    def __init__(self) -> None:
+        self.lines = array("Q")
+        self.offsets = array("Q")
+        self._ids = array("q")
+        self._jumps: list[tuple[int, int | None]] = []
+        self._last_id: str | None = None
+
+    def add(self, line: int, offset: int, value: Mapping[str, Any]) -> None:
+        """Note an entry; the header is none."""
+        identity = value.get("id")
+        self.lines.append(line)
+        self.offsets.append(offset)
+        self._ids.append(hash(identity) if type(identity) is str else 0)
+        parent = value.get("parentId", self._last_id)
+        if parent != self._last_id:
+            self._jumps.append((len(self.lines) - 1, hash(parent) if isinstance(parent, str) else None))
+        if type(identity) is str and value.get("appendMode") != "side":
+            self._last_id = identity
+
+    def links(self) -> dict[int, int | None]:
+        """Line of an entry → line of its parent (None: a root), for the entries that do not follow the previous one."""
+        wanted = {parent for _, parent in self._jumps if parent is not None}
+        known: dict[int, int] = {}
+        if wanted:
+            known = {identity: index for index, identity in enumerate(self._ids) if identity in wanted}
+        found: dict[int, int | None] = {}
+        for index, parent in self._jumps:
+            if parent is None:
+                found[self.lines[index]] = None
+            elif parent in known:
+                found[self.lines[index]] = self.lines[known[parent]]
+        return found
+
+
+class Texts:
+    """Keeps texts for the cards, cut in the middle when they are long; less of each once the budget is used up."""
+
+    def __init__(self) -> None:
+        self._left = _TEXT_BUDGET_CHARS
+
+    def keep(self, text: str | None) -> str | None:
+        """The text, or its beginning and end with a mark in between."""
+        if text is None:
+            return None
+        limit = _TEXT_CHARS if self._left > _TEXT_CHARS else _TEXT_CHARS_OVER_BUDGET
+        if len(text) > limit:
+            text = text[: limit * 3 // 4] + "\n[…]\n" + text[-limit // 4 :]
+        self._left -= len(text)
+        return text
+
+
+class Passes:
+    """Takes the records of one transcript in file order. `names` are the tools that start sub-tasks."""
+
+    def __init__(self, names: frozenset[str] = blocks.SPAWN_NAMES) -> None:
+        self._names = names
+        self.records = 0
+        self.recognised = 0
+        self.chain = Chain()
+        self.turns = array("Q")
+        self.compactions = array("Q")
+        self.spawns: list[Call] = []
+        self.polls: list[Call] = []
+        self.markers: list[Marker] = []
+        self._texts = Texts()
+        self._open: dict[str, list[Call | None]] = {}
+        self._tracked: dict[str, Call] = {}
+        self._recent: dict[str, tuple[int, int, str | None]] = {}
+        self._replies: dict[str, Marker] = {}
+        self._unanswered: list[Marker] = []
+        self._turn_open = False
+        self._turn_run: object = None
+
+    def feed(self, line: int, offset: int, value: Any) -> None:
+        """One record: `line` is 1-based, `offset` the byte position of the line, `value` the parsed JSON."""
+        self.records += 1
+        if type(value) is not dict:
+            return
+        kind = value.get("type")
+        if kind == _HEADER:
+            self.recognised += 1
+            return
+        if type(kind) is not str:
+            return
+        self.chain.add(line, offset, value)
+        if kind == "message":
+            message = value.get("message")
+            if type(message) is dict:
+                self.recognised += 1
+                step = _STEPS.get(message.get("role"))  # type: ignore[arg-type]  # any other value finds nothing
+                if step is not None:
+                    step(self, line, value, message)
+        elif kind in entries.CANONICAL_TYPES:
+            self.recognised += 1
+            if kind == "compaction":
+                self.compactions.append(line)
+            elif kind in ("custom", "custom_message"):
+                self._custom(line, value, value)
+
+    def finish(self) -> None:
+        """Drop what a failed assistant message asked for and nobody answered: it was never run (lifecycles §1)."""
+        self.spawns = [call for call in self.spawns if call.answer or not call.failed_message]
+
+    def _assistant(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
+        content = message.get("content")
+        calls = None
+        if type(content) is list:
+            for index, block in enumerate(content):
+                if type(block) is dict and block.get("type") in _CALL_TYPES:
+                    calls = calls or []
+                    calls.append((index, block))
+        if calls:
+            self._calls(line, value, message, calls)
+        self._count_turn(line, message, bool(content))
+        mark = message.get("__openclaw")
+        if type(mark) is dict:
+            announced = markers.announced_run(mark.get("runId"))
+            if announced is not None:
+                self._reply(line, value, message, announced, mark["runId"])
+        if self._unanswered:
+            self._hear_reply(message)
+
+    def _count_turn(self, line: int, message: dict[str, Any], has_content: bool) -> None:
+        """A turn is what the agent does on one prompt: it starts with its first message after a user message or run."""
+        mark = message.get("__openclaw")
+        run = mark.get("runId") if type(mark) is dict else None
+        if self._turn_open and (run is None or self._turn_run is None or run == self._turn_run):
+            return
+        if not has_content and message.get("stopReason") in _UNANSWERED:
+            return
+        self._turn_open, self._turn_run = True, run
+        self.turns.append(line)
+
+    def _calls(
+        self, line: int, value: dict[str, Any], message: dict[str, Any], calls: list[tuple[int, dict[str, Any]]]
+    ) -> None:
+        requests = [blocks.request_of(block) for _, block in calls]
+        tracked = any(request.name in self._names or blocks.is_poll(request) for request in requests)
+        carrier = Carrier(line, tracked and _has_words(message["content"]))
+        for (index, block), request in zip(calls, requests, strict=True):
+            identity = block.get("id")
+            identity = identity if type(identity) is str else None
+            if not tracked:
+                if identity is not None:
+                    self._remember(identity, line, index, value.get("id"))
+                continue
+            carrier.results[index] = None
+            call = self._call(carrier, index, identity, request, value, message)
+            self._track(call)
+
+    def _call(
+        self,
+        carrier: Carrier,
+        index: int,
+        identity: str | None,
+        request: Request,
+        value: dict[str, Any],
+        message: dict[str, Any],
+    ) -> Call:
+        stamp, stamp_ms = timestamp_of(value)
+        failed = message.get("stopReason") in _UNANSWERED
+        call = Call(carrier, index, value.get("id"), identity, request, stamp, stamp_ms, failed)
+        if request.name in self._names:
+            task = blocks.text_field(request.arguments, "task", "prompt", "instruction", "message", "description")
+            call.task = self._texts.keep(task)
+            call.request = Request(request.name, _small(request.arguments), request.wrapped)
+            self.spawns.append(call)
+        elif blocks.is_poll(request):
+            call.names = tuple(blocks.names_in(request.arguments))
+            call.request = Request(request.name, {}, request.wrapped)
+            self.polls.append(call)
+        else:
+            call.request = Request(request.name, {}, request.wrapped)
+        return call
+
+    def _track(self, call: Call) -> None:
+        if call.call_id is not None:
+            self._open.setdefault(call.call_id, []).append(call)
+            self._tracked[call.call_id] = call
+
+    def _remember(self, identity: str, line: int, index: int, entry_id: str | None) -> None:
+        """Note an untracked call: it hides an older open one of the same id, and code calls may hold spawns."""
+        if identity in self._open:
+            self._open[identity].append(None)
+        if identity in self._tracked:
+            del self._tracked[identity]
+        recent = self._recent
+        recent[identity] = (line, index, entry_id)
+        if len(recent) > _RECENT_CALLS:
+            for old in list(recent)[: _RECENT_CALLS // 2]:
+                del recent[old]
+
+    def _tool_result(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
+        identity = message.get("toolCallId")
+        if type(identity) is not str or identity not in self._open:
+            return
+        waiting = self._open[identity]
+        call = waiting.pop()
+        if not waiting:
+            del self._open[identity]
+        if call is None:
+            return
+        call.carrier.results[call.block] = line
+        call.answer_line, call.answer_entry_id = line, value.get("id")
+        if call.request.name in self._names:
+            nested = call.answer
+            call.answer = blocks.answer_of(message)
+            if nested is not None and call.answer.child_key is None and nested.child_key is not None:
+                call.answer = nested
+
+    def _user(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
+        self._turn_open = False
+        content = message.get("content")
+        text = content if type(content) is str else entries.text_of(message)
+        if text and markers.may_hold(text):
+            self._notices(line, value, message, text)
+
+    def _notices(self, line: int, value: dict[str, Any], message: dict[str, Any], text: str) -> None:
+        found = markers.notices(text, message)
+        if found:
+            removable = markers.only_markers(text.replace("\r\n", "\n"), message, found[0].position)
+            for notice in found:
+                self._note(line, value, notice, removable)
+            return
+        name = markers.document_name(text)
+        if name and (message.get("role") == "system" or markers.injected_message(message)):
+            notice = markers.Notice(markers.DOCUMENT, "completed", "ok", label=name)
+            self._unanswered.append(self._note(line, value, notice, removable=True))
+
+    def _note(self, line: int, value: dict[str, Any], notice: markers.Notice, removable: bool) -> Marker:
+        stamp, stamp_ms = timestamp_of(value)
+        marker = Marker(line, value.get("id"), stamp, stamp_ms, notice, removable, self._texts.keep(notice.result))
+        # The whole text must not stay alive behind the kept one.
+        marker.notice = markers.without_result(notice)
+        self.markers.append(marker)
+        return marker
+
+    def _reply(
+        self, line: int, value: dict[str, Any], message: dict[str, Any], announced: tuple[str, str], run: str
+    ) -> None:
+        """Format G: the reply of an announce run is the only trace of the child's end; its first message counts."""
+        marker = self._replies.get(run)
+        if marker is None:
+            notice = markers.Notice(markers.REPLY, None, "unknown", key=announced[0], run_id=announced[1])
+            marker = self._replies[run] = self._note(line, value, notice, removable=False)
+        text = entries.text_of(message)
+        if text.strip():
+            marker.reply = self._texts.keep(text)
+
+    def _hear_reply(self, message: dict[str, Any]) -> None:
+        text = entries.text_of(message)
+        if text.strip():
+            kept = self._texts.keep(text)
+            for marker in self._unanswered:
+                marker.reply = kept
+            self._unanswered.clear()
+
+    def _custom(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
+        if message.get("customType") == blocks.NESTED_TYPE:
+            self._nested(line, value, message)
+        elif value.get("type") == "custom_message":
+            content = message.get("content")
+            text = content if type(content) is str else entries.text_of(message)
+            if markers.document_name(text):
+                self._notices(line, value, {"role": "system"}, text)
+
+    def _nested(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
+        """A companion record: it belongs to its call; for a spawn made inside code it is all there is."""
+        details = message.get("details")
+        parent = details.get("parentToolCallId") if type(details) is dict else None
+        if type(parent) is not str:
+            return
+        request = Request(blocks.plain_name(details.get("toolName")), blocks.as_object(details.get("input")), False)
+        call = self._tracked.get(parent)
+        if call is not None and (call.request.name == request.name or request.name not in self._names):
+            call.nested.append(line)
+        elif request.name in self._names and (call or parent in self._recent):
+            call = self._spawn_in_code(line, value, details, request, call)
+        if call is not None and request.name in self._names and call.answer is None:
+            call.answer = blocks.answer_of(
+                {**blocks.as_object(details.get("result")), "isError": details.get("isError")}
+            )
+
+    def _spawn_in_code(
+        self, line: int, value: dict[str, Any], details: dict[str, Any], request: Request, call: Call | None
+    ) -> Call:
+        at, block, entry_id = (
+            (call.carrier.line, call.block, call.entry_id) if call else self._recent[details["parentToolCallId"]]
+        )
+        identity = details.get("toolCallId")
+        spawn = self._call(Carrier(at), block, identity if type(identity) is str else None, request, value, {})
+        spawn.entry_id, spawn.in_code = entry_id, True
+        spawn.nested.append(line)
+        spawn.answer_line, spawn.answer_entry_id = line, value.get("id")
+        return spawn
+
+
+_Step = Callable[[Passes, int, dict[str, Any], dict[str, Any]], None]
+_STEPS: dict[Any, _Step] = {
+    "assistant": Passes._assistant,
+    "toolResult": Passes._tool_result,
+    "user": Passes._user,
+    "system": Passes._user,
+    "custom": Passes._custom,
+}
+
+
+def _small(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The short fields of a spawn's arguments; attachments and the task itself would keep whole lines alive."""
+    short = {name: value for name, value in arguments.items() if isinstance(value, str) and len(value) <= 4096}
+    short.pop("task", None)
+    return short
+
+
+def _has_words(content: list[Any]) -> bool:
+    """Whether a message holds a block that stays when its tool calls and its reasoning go."""
+    for block in content:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind in _CALL_TYPES or kind in ("thinking", "redacted_thinking", "reasoning", None):
+            continue
+        if kind not in entries.TEXT_TYPES or str(block.get("text") or "").strip():
+            return True
+    return False
+
+
+def timestamp_of(value: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """An entry's time as ISO text and epoch milliseconds; without one of its own that of its message."""
+    stamp = value.get("timestamp")
+    if stamp is None:
+        message = value.get("message")
+        stamp = message.get("timestamp") if isinstance(message, dict) else None
+    moment = entries.timestamp_ms(stamp)
+    if isinstance(stamp, str):
+        return stamp, moment
+    return (iso(moment) if moment is not None else None), moment
+
+
+def iso(moment_ms: int) -> str | None:
+    """Epoch milliseconds as ISO 8601 UTC with milliseconds and Z; None when no calendar holds them."""
+    try:
+        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,131 @@
+"""The scanner: one streaming read of a source, its sub-task lifecycles as values (lifecycles §1 to §5).
+
+Memory stays flat: a few bytes per entry, small objects per lifecycle. Only for token counts are lines looked at twice,
+and only those that a fold would remove.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Protocol
+
+from openclaw_cli import jsonl
+from openclaw_cli.lifecycles import blocks
+from openclaw_cli.lifecycles.matching import Matcher, Task, completion_of, result_of, spawn_of
+from openclaw_cli.lifecycles.passes import Passes
+from openclaw_cli.lifecycles.records import Lifecycle, Removal, SourceScan
+from openclaw_cli.lifecycles.removal import Removals
+
+NOT_OPENCLAW = "not a transcript of OpenClaw: no session header and no entries"
+
+
+class Source(Protocol):
+    """What the scanner needs of `sources.SourceFile`: a name and a stream that can be read from the start again."""
+
+    name: str
+    stream: BinaryIO
+
+
+def scan(
+    source: Source,
+    *,
+    keep_last: int = 1,
+    count_tokens: bool = True,
+    names: frozenset[str] = blocks.SPAWN_NAMES,
+    child_sessions: Mapping[str, str] | None = None,
+    max_line_bytes: int = jsonl.DEFAULT_MAX_LINE_BYTES,
+) -> SourceScan:
+    """All lifecycles of one transcript.
+
+    `keep_last`: so many turns of the agent must follow a completion before it may be folded. `names`: the tools that
+    start sub-tasks. `child_sessions`: child session id → child session key, from the index, for markers of the eras that
+    name only the id. Damaged lines are passed over and listed. Raises nothing for what stands in the file.
+    """
+    passes = Passes(names)
+    tally = jsonl.Tally()
+    for record in jsonl.read(
+        source.stream, file=source.name, policy=jsonl.Policy.SCAN, tally=tally, max_line_bytes=max_line_bytes
+    ):
+        passes.feed(record.line, record.offset, record.value)
+    passes.finish()
+    matcher = Matcher(passes.spawns, child_sessions)
+    matcher.match(passes.markers)
+    removals = Removals(passes, matcher.tasks, matcher.orphans, keep_last)
+    pieces = [removals.pieces(index) for index in range(len(matcher.tasks))]
+    counts = _count(source, passes, pieces) if count_tokens else [None] * len(pieces)
+    lifecycles = _lifecycles(passes, matcher.tasks, removals, counts)
+    return SourceScan(
+        source=source.name,
+        records=passes.records,
+        lifecycles=lifecycles,
+        completions_without_spawn=tuple(completion_of(marker, None, None) for marker in matcher.orphans),
+        damage=tuple(tally.damage),
+        warnings=(NOT_OPENCLAW,) if passes.records and not passes.recognised else (),
+    )
+
+
+def _lifecycles(
+    passes: Passes, tasks: Sequence[Task], removals: Removals, counts: Sequence[int | None]
+) -> tuple[Lifecycle, ...]:
+    ranges = [(task.call.carrier.line, task.ends[0][0].line) if task.ends else None for task in tasks]
+    closed = [span for span in ranges if span]
+    starts, ends = sorted(first for first, _ in closed), sorted(last for _, last in closed)
+    lines = passes.chain.lines
+    found = []
+    for index, task in enumerate(tasks):
+        started = task.call.timestamp_ms
+        completions = [completion_of(marker, how, started) for marker, how in task.ends]
+        span, overlaps, inside = ranges[index], None, None
+        if span:
+            # All that begin before this one ends, without those that ended before it began, and without itself.
+            overlaps = bisect_right(starts, span[1]) - bisect_left(ends, span[0]) - 1
+            inside = bisect_right(lines, span[1]) - bisect_left(lines, span[0])
+        told = [completion.stats["totalTokens"] for completion in completions if "totalTokens" in completion.stats]
+        found.append(
+            Lifecycle(
+                spawn=spawn_of(task),
+                result=result_of(task),
+                completion=completions[0] if completions else None,
+                repeats=tuple(completions[1:]),
+                state=task.state,
+                overlaps=overlaps,
+                entries=inside,
+                tokens_removed=counts[index],
+                child_tokens=told[-1] if told else None,
+                foldable=removals.reasons[index] is None,
+                reason=removals.reasons[index],
+                removal=removals.of(index),
+            )
+        )
+    return tuple(found)
+
+
+def _count(source: Source, passes: Passes, removals: Sequence[Removal | None]) -> list[int | None]:
+    """The o200k tokens of what each removal takes out, by reading just these lines again."""
+    from openclaw_cli import tokens
+
+    wanted: dict[int, list[tuple[int, int | None]]] = {}
+    for index, removal in enumerate(removals):
+        for line in removal.lines if removal else ():
+            wanted.setdefault(line, []).append((index, None))
+        for line, block in removal.blocks if removal else ():
+            wanted.setdefault(line, []).append((index, block))
+    totals = [0 if removal else None for removal in removals]
+    for line, value in read_lines(source, passes, sorted(wanted)):
+        message = value.get("message") if isinstance(value, dict) else None
+        if not isinstance(message, dict) or message.get("excludeFromContext") is True:
+            continue
+        for index, block in wanted[line]:
+            totals[index] = (totals[index] or 0) + sum(map(tokens.count, blocks.visible_text(message, block)))
+    return totals
+
+
+def read_lines(source: Source, passes: Passes, lines: Iterable[int]) -> Iterator[tuple[int, Any]]:
+    """The parsed values of some entries, by line number in ascending order."""
+    from openclaw_cli import jstext
+
+    table = passes.chain
+    for line in lines:
+        source.stream.seek(table.offsets[bisect_left(table.lines, line)])
+        yield line, jstext.parse(source.stream.readline().rstrip(b"\r\n"))
