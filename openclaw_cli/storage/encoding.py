@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from openclaw_cli.errors import CorruptError
-from openclaw_cli.storage.navigation import navigation
+from openclaw_cli.storage.navigation import least_bytes, navigation
 
 MAX_COMPRESSED_BYTES = 4 * 1024 * 1024
 MIN_COMPRESSED_BYTES = 1024
@@ -50,7 +50,7 @@ def encode(text: bytes, value: Any) -> EncodedEvent:
         return EncodedEvent(text.decode(), None, size, None)
     allowed = size - max(64, -(-size // 10))
     packed = _compressor().compress(text)
-    if len(packed) > allowed:
+    if len(packed) + least_bytes(value) > allowed:
         return EncodedEvent(text.decode(), None, size, None)
     facts = navigation(text, value)
     if facts is None or len(facts) > MAX_NAVIGATION_BYTES or len(packed) + len(facts) > allowed:

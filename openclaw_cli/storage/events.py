@@ -21,7 +21,7 @@ from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import decode, encode
 from openclaw_cli.storage.projections import ActiveRow, IndexState, RowWriter, searchable, storable
 from openclaw_cli.transcript.entries import JS_SPACE, timestamp_ms
-from openclaw_cli.transcript.tree import Cursor
+from openclaw_cli.transcript.tree import Cursor, Position
 
 BATCH_EVENTS = 256
 BATCH_BYTES = 4 * 1024 * 1024
@@ -237,7 +237,7 @@ class _Appender:
             encoded = encode(text, event)
             rows.append((session_id, seq, encoded[0], at, encoded[1], encoded[2], encoded[3]))
             if self._projecting:
-                self._project(seq, event, at)
+                self._project(seq, event, at, identity)
             if identity is not None:
                 event_id, kind, parent, key = identity
                 offered[event_id] = text
@@ -266,23 +266,24 @@ class _Appender:
             (self._session_id, new_generation(), self._now_ms),
         )
 
-    def _project(self, seq: int, event: Any, at: int) -> None:
+    def _project(self, seq: int, event: Any, at: int, identity: Identity | None) -> None:
         """Extend the active path by an event that continues the chain, or give up projecting."""
-        row = self._cursor.advance(seq, event)
-        if self._cursor.broken:
+        cursor = self._cursor
+        if identity is not None and identity[1] == "message" and _continues(cursor, seq, event):
+            row = _extend(cursor, seq, identity[0], event)
+        else:
+            row = cursor.advance(seq, event)
+        if cursor.broken:
             self._projecting = False
             self._writer.discard()
             return
         self._projected_any = True
         found = searchable(event, at)
-        if row is None:
-            if found is not None:
-                self._writer.add_search(found)
-            return
-        cursor = self._cursor
-        message_position = cursor.message_count - 1 if row.is_message else None
-        active = ActiveRow(cursor.active_count - 1, seq, message_position, int(row.context_eligible), found)
-        self._writer.add(active)
+        if row is not None:
+            message_position = cursor.message_count - 1 if row[1] else None
+            self._writer.add(ActiveRow(cursor.active_count - 1, seq, message_position, int(row[2]), found))
+        elif found is not None:
+            self._writer.add_search(found)
 
     def _known_ids(self, identities: list[Identity | None]) -> dict[str, int]:
         """Those ids of the batch that the session holds already, with their seq."""
@@ -350,6 +351,29 @@ class _Appender:
             _observe(store, session_id, observed_ms)
         elif self._result.new:
             touch(store, session_id, self._now_ms)
+
+
+def _continues(cursor: Cursor, seq: int, event: dict[str, Any]) -> bool:
+    """Whether a message with an id is the plain next link of the chain: the case that needs no other rule."""
+    leaf = cursor.leaf_id
+    return (
+        seq == cursor.indexed_seq + 1
+        and seq > 0
+        and "appendMode" not in event
+        and event.get("parentId", event) == leaf
+        and (leaf is not None or cursor.active_count == 0)
+    )
+
+
+def _extend(cursor: Cursor, seq: int, event_id: str, event: dict[str, Any]) -> Position:
+    """What `Cursor.advance` does in that case, without asking for the event's kind again."""
+    has_message = "message" in event
+    message = event.get("message")
+    cursor.indexed_seq = seq
+    cursor.leaf_id = event_id
+    cursor.active_count += 1
+    cursor.message_count += has_message
+    return Position(seq, has_message, not (type(message) is dict and message.get("excludeFromContext") is True))
 
 
 def touch(store: Store, session_id: str, now_ms: int) -> None:

@@ -248,10 +248,9 @@ class RowWriter:
 
     def add(self, row: ActiveRow) -> None:
         """Take one row."""
-        session_id = self._session_id
-        self._active.append((session_id, row.position, row.seq, row.message_position, row.context_eligible))
-        if row.search is not None:
-            self.add_search(row.search)
+        self._active.append((self._session_id, *row[:4]))
+        if row[4] is not None:
+            self.add_search(row[4])
 
     def add_search(self, found: Searchable) -> None:
         """Take one search row; its number in the index is assigned here."""
@@ -259,13 +258,14 @@ class RowWriter:
             self._next_id = self._store.value("SELECT coalesce(max(id), 0) + 1 FROM session_transcript_fts_rows")
         number, session_id = self._next_id, self._session_id
         self._next_id += 1
+        text, message_id, role, timestamp = found
         try:
-            found.text.encode()
-            found.message_id.encode()
+            text.encode()
+            message_id.encode()
         except UnicodeEncodeError:
-            found = found._replace(text=storable(found.text), message_id=storable(found.message_id))
-        self._map.append((number, session_id, found.message_id))
-        self._fts.append((number, found.text, session_id, found.message_id, found.role, found.timestamp))
+            text, message_id = storable(text), storable(message_id)
+        self._map.append((number, session_id, message_id))
+        self._fts.append((number, text, session_id, message_id, role, timestamp))
 
     def flush(self) -> None:
         """Write what was gathered; the events of the rows must be stored already."""
