@@ -148,16 +148,20 @@ def _short(text: str) -> str | None:
 def visible_text(message: Mapping[str, Any], only_block: int | None = None) -> Iterator[str]:
     """The texts of a message that reach the model: text, reasoning, tool names and arguments; the base of token counts.
 
-    `only_block` limits it to one content block. Details, usage and envelope never reach the model.
+    `only_block` limits it to one content block, -1 to those that are no tool calls. Details, usage and
+    envelope never reach the model.
     """
     content = message.get("content")
     if isinstance(content, str):
         yield content
         return
     for index, block in enumerate(content if isinstance(content, list) else ()):
-        if not isinstance(block, dict) or (only_block is not None and index != only_block):
+        if not isinstance(block, dict):
             continue
-        if block.get("type") in entries.TOOL_CALL_TYPES:
+        is_call = block.get("type") in entries.TOOL_CALL_TYPES
+        if only_block is not None and (is_call if only_block < 0 else index != only_block):
+            continue
+        if is_call:
             yield str(block.get("name") or "")
             given = block.get("arguments")
             yield _as_text(given if given is not None else block.get("input"))

@@ -6,7 +6,7 @@ child which is not here is a completion without spawn, even when a label would f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openclaw_cli.lifecycles import blocks, markers
@@ -73,12 +73,13 @@ def normal_name(name: str) -> str:
 
 
 class Matcher:
-    """Gives each marker of one source to its task. `child_sessions` maps child session ids to child session keys."""
+    """Gives each marker of one source to its task. `child_sessions` gives session id → session key when asked."""
 
-    def __init__(self, calls: Sequence[Call], child_sessions: Mapping[str, str] | None = None) -> None:
+    def __init__(self, calls: Sequence[Call], child_sessions: Callable[[], Mapping[str, str]] | None = None) -> None:
         self.tasks = [Task(call) for call in calls]
         self.orphans: list[Marker] = []
-        self._child_sessions = dict(child_sessions or {})
+        self._ask = child_sessions
+        self._child_sessions: dict[str, str] = {}
         self._by_key: dict[str, list[Task]] = {}
         self._by_run: dict[str, list[Task]] = {}
         for task in self.tasks:
@@ -106,7 +107,7 @@ class Matcher:
 
     def _match_one(self, marker: Marker) -> None:
         notice = marker.notice
-        key = notice.key or self._child_sessions.get(notice.session_id or "")
+        key = notice.key or self._key_of_session(notice.session_id)
         how = "childSessionKey" if notice.key else "sessionId"
         task = self._pick(self._by_key.get(key or "", ()), marker)
         if task is None and notice.run_id:
@@ -117,6 +118,14 @@ class Matcher:
             task.ends.append((marker, how))
         elif notice.trusted and notice.format != markers.DOCUMENT:
             self.orphans.append(marker)
+
+    def _key_of_session(self, session_id: str | None) -> str | None:
+        if session_id is None:
+            return None
+        if session_id not in self._child_sessions and self._ask is not None:
+            self._child_sessions = {**self._ask(), **self._child_sessions}
+            self._ask = None
+        return self._child_sessions.get(session_id)
 
     def _pick(self, tasks: Sequence[Task], marker: Marker) -> Task | None:
         """Of several tasks of one child: the one of that run, else the oldest open one, else the latest."""

@@ -181,13 +181,17 @@ class Lifecycle:
 
 @dataclass(frozen=True, slots=True)
 class SourceScan:
-    """All lifecycles of one source, in the order of their spawns. `damage` holds `jsonl.Damage` values."""
+    """All lifecycles of one source, in the order of their spawns.
+
+    `damage` holds `jsonl.Damage` values, at most 1000; `damage_omitted` more were met.
+    """
 
     source: str
     records: int
     lifecycles: tuple[Lifecycle, ...]
     completions_without_spawn: tuple[Completion, ...]
     damage: tuple[Any, ...] = ()
+    damage_omitted: int = 0
     warnings: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from openclaw_cli.lifecycles.records import Removal
 
 NOT_ANSWERED = "completion not answered yet"
 NO_RESULT = "no usable result"
+REST = -1
 
 
 class Removals:
@@ -68,6 +69,10 @@ class Removals:
         closing = task.ends[0][0].notice
         return closing.format == markers.DOCUMENT or task.state.value not in ("completed_ok", "completed_unknown")
 
+    def _heard(self, line: int) -> bool:
+        """Whether the agent has reacted to what stands there; until then the message stays (`--keep-last 0`: goes)."""
+        return self._keep_last == 0 or len(self._passes.turns) > bisect_right(self._passes.turns, line)
+
     def _branches_inside(self, first: int, last: int) -> bool:
         return any(
             first < line <= last or (parent is not None and first <= parent < last)
@@ -90,7 +95,7 @@ class Removals:
         shared = {}
         for marker, _ in task.ends:
             spoken = self._speakers[marker.line]
-            if not marker.removable or None in spoken:
+            if not marker.removable or None in spoken or not self._heard(marker.line):
                 continue
             owners = tuple(sorted(owner for owner in spoken if owner is not None))
             if all(self.reasons[owner] is None for owner in owners if owner != index):
@@ -99,6 +104,30 @@ class Removals:
                     shared[marker.line] = owners
         found = tuple(sorted((call.carrier.line, call.block) for call in calls))
         return Removal(tuple(sorted(lines)), found, self._card_parent(task.call), tuple(sorted(shared.items())))
+
+    def counted(self, index: int) -> list[tuple[int, int | None]] | None:
+        """What to count for a closed task as (line, block), block None for the whole entry and REST for the blocks
+        of a message beside its tool calls. What several tasks share is counted for the first of them only.
+        """
+        removal = self.pieces(index)
+        if removal is None:
+            return None
+        shared = dict(removal.shared)
+        found: list[tuple[int, int | None]] = [
+            (line, None) for line in removal.lines if shared.get(line, (index,))[0] == index
+        ]
+        found.extend(removal.blocks)
+        task = self._tasks[index]
+        for call in (task.call, *self._polls.get(index, ())):
+            if not call.carrier.has_words and self._is_first_of_emptied(call, set(removal.blocks)):
+                found.append((call.carrier.line, REST))
+        return found
+
+    def _is_first_of_emptied(self, call: Call, own: set[tuple[int, int]]) -> bool:
+        """Whether all calls of the message go, and this is the first of them."""
+        line = call.carrier.line
+        going = all((line, block) in own or (line, block) in self._going for block in call.carrier.results)
+        return going and call.block == min(call.carrier.results, default=call.block)
 
     def _card_parent(self, call: Call) -> int | None:
         """The entry under which the card goes: see the rule "Where the card goes"."""

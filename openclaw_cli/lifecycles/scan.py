@@ -7,14 +7,14 @@ and only those that a fold would remove.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
 from openclaw_cli import jsonl
 from openclaw_cli.lifecycles import blocks
 from openclaw_cli.lifecycles.matching import Matcher, Task, completion_of, result_of, spawn_of
 from openclaw_cli.lifecycles.passes import Passes
-from openclaw_cli.lifecycles.records import Lifecycle, Removal, SourceScan
+from openclaw_cli.lifecycles.records import Lifecycle, SourceScan
 from openclaw_cli.lifecycles.removal import Removals
 
 NOT_OPENCLAW = "not a transcript of OpenClaw: no session header and no entries"
@@ -33,27 +33,34 @@ def scan(
     keep_last: int = 1,
     count_tokens: bool = True,
     names: frozenset[str] = blocks.SPAWN_NAMES,
-    child_sessions: Mapping[str, str] | None = None,
+    child_sessions: Callable[[], Mapping[str, str]] | None = None,
     max_line_bytes: int = jsonl.DEFAULT_MAX_LINE_BYTES,
+    on_bytes: Callable[[int], None] | None = None,
 ) -> SourceScan:
     """All lifecycles of one transcript.
 
     `keep_last`: so many turns of the agent must follow a completion before it may be folded. `names`: the tools that
-    start sub-tasks. `child_sessions`: child session id → child session key, from the index, for markers of the eras that
-    name only the id. Damaged lines are passed over and listed. Raises nothing for what stands in the file.
+    start sub-tasks. `child_sessions` gives child session id → child session key, for markers of the eras that name only
+    the id; it is asked only when there is one. `on_bytes` hears of each chunk's size. Damaged lines are passed over and
+    listed. Raises nothing for what stands in the file.
     """
     passes = Passes(names)
     tally = jsonl.Tally()
     for record in jsonl.read(
-        source.stream, file=source.name, policy=jsonl.Policy.SCAN, tally=tally, max_line_bytes=max_line_bytes
+        source.stream,
+        file=source.name,
+        policy=jsonl.Policy.SCAN,
+        tally=tally,
+        max_line_bytes=max_line_bytes,
+        on_bytes=on_bytes,
     ):
         passes.feed(record.line, record.offset, record.value)
     passes.finish()
     matcher = Matcher(passes.spawns, child_sessions)
     matcher.match(passes.markers)
     removals = Removals(passes, matcher.tasks, matcher.orphans, keep_last)
-    pieces = [removals.pieces(index) for index in range(len(matcher.tasks))]
-    counts = _count(source, passes, pieces) if count_tokens else [None] * len(pieces)
+    pieces = [removals.counted(index) if count_tokens else None for index in range(len(matcher.tasks))]
+    counts = _count(source, passes, pieces)
     lifecycles = _lifecycles(passes, matcher.tasks, removals, counts)
     return SourceScan(
         source=source.name,
@@ -61,6 +68,7 @@ def scan(
         lifecycles=lifecycles,
         completions_without_spawn=tuple(completion_of(marker, None, None) for marker in matcher.orphans),
         damage=tuple(tally.damage),
+        damage_omitted=tally.damage_omitted,
         warnings=(NOT_OPENCLAW,) if passes.records and not passes.recognised else (),
     )
 
@@ -101,23 +109,24 @@ def _lifecycles(
     return tuple(found)
 
 
-def _count(source: Source, passes: Passes, removals: Sequence[Removal | None]) -> list[int | None]:
-    """The o200k tokens of what each removal takes out, by reading just these lines again."""
+def _count(
+    source: Source, passes: Passes, pieces: Sequence[Sequence[tuple[int, int | None]] | None]
+) -> list[int | None]:
+    """The o200k tokens of the pieces of each lifecycle, by reading just these lines again; None stays None."""
     from openclaw_cli import tokens
 
     wanted: dict[int, list[tuple[int, int | None]]] = {}
-    for index, removal in enumerate(removals):
-        for line in removal.lines if removal else ():
-            wanted.setdefault(line, []).append((index, None))
-        for line, block in removal.blocks if removal else ():
+    for index, found in enumerate(pieces):
+        for line, block in found or ():
             wanted.setdefault(line, []).append((index, block))
-    totals = [0 if removal else None for removal in removals]
+    totals = [None if found is None else 0 for found in pieces]
     for line, value in read_lines(source, passes, sorted(wanted)):
         message = value.get("message") if isinstance(value, dict) else None
         if not isinstance(message, dict) or message.get("excludeFromContext") is True:
             continue
         for index, block in wanted[line]:
-            totals[index] = (totals[index] or 0) + sum(map(tokens.count, blocks.visible_text(message, block)))
+            counted = sum(map(tokens.count, blocks.visible_text(message, block)))
+            totals[index] = (totals[index] or 0) + counted
     return totals
 
 

@@ -1,0 +1,183 @@
+"""`scan-lifecycles`: find the sub-tasks of transcripts and say what became of each."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from openclaw_cli.cli import options, output
+from openclaw_cli.cli.options import Common
+from openclaw_cli.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from openclaw_cli.lifecycles.records import Lifecycle, SourceScan
+    from openclaw_cli.sources import SourceFile
+
+_NAME_CHARS = 48
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `scan-lifecycles`."""
+    options.command(
+        app,
+        "scan-lifecycles",
+        example=(
+            "openclaw-cli scan-lifecycles ~/.openclaw/agents/main/sessions/4f1c….jsonl",
+            "openclaw-cli scan-lifecycles --json *.jsonl | jq '.totals.byState'",
+        ),
+        exits=(Exit.ISSUES, Exit.NOT_FOUND),
+        without=("store", "agent", "all_agents", "dry_run", "wait", "now"),
+    )(scan_lifecycles)
+
+
+def scan_lifecycles(
+    common: Common,
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Transcripts: .jsonl, .jsonl.zst, or -.")],
+    no_tokens: Annotated[bool, typer.Option("--no-tokens", help="Count no tokens (faster, less memory).")] = False,
+    keep_last: Annotated[
+        int,
+        typer.Option("--keep-last", metavar="N", min=0, help="Turns that must follow before a sub-task may be folded."),
+    ] = 1,
+) -> int:
+    """Find the sub-tasks of transcripts: spawn, result, end, and what folding would remove.
+
+    It reads each source once and changes nothing. A sub-task starts with a call of sessions_spawn or delegate_task and
+    ends with the message in which OpenClaw announces it. Token counts are exact and tell what folding would take out of
+    this transcript; the tokens that the child itself used are told apart.
+    """
+    if sources.count("-") > 1:
+        raise UsageError("standard input can be read once only")
+    scans = (_scan(spec, common, keep_last, count=not no_tokens) for spec in sources)
+    if common.ndjson:
+        return _print_lines(scans)
+    done = list(scans)
+    document = {"sources": [found.as_json() for found in done], "totals": totals(done)}
+    output.emit(document, lambda: _text(done), common)
+    if common.json:
+        for found in done:
+            _warn(found, common)
+    return _status(done)
+
+
+def _scan(spec: str, common: Common, keep_last: int, *, count: bool) -> SourceScan:
+    from openclaw_cli.lifecycles import index, scan
+    from openclaw_cli.sources import open_source
+
+    with open_source(spec, sys.stdin.buffer) as source, _progress(source, common) as bar:
+        path = source.path
+        return scan.scan(
+            source,
+            keep_last=keep_last,
+            count_tokens=count,
+            child_sessions=(lambda: index.child_sessions(path)) if path is not None else None,
+            on_bytes=bar.advance,
+        )
+
+
+def _progress(source: SourceFile, common: Common) -> output.Progress:
+    size = source.path.stat().st_size if source.path is not None else None
+    return output.Progress(size, "scanning", common)
+
+
+def totals(scans: Sequence[SourceScan]) -> dict[str, Any]:
+    """The sums over all sources; `tokensRemovable` is None when no tokens were counted."""
+    lifecycles = [lifecycle for found in scans for lifecycle in found.lifecycles]
+    counts = [lifecycle.tokens_removed for lifecycle in lifecycles if lifecycle.foldable]
+    return {
+        "sources": len(scans),
+        "records": sum(found.records for found in scans),
+        "lifecycles": len(lifecycles),
+        "byState": dict(sorted(Counter(lifecycle.state.value for lifecycle in lifecycles).items())),
+        "foldable": len(counts),
+        "tokensRemovable": None if None in counts else sum(count for count in counts if count is not None),
+        "damage": sum(len(found.damage) + found.damage_omitted for found in scans),
+    }
+
+
+def _print_lines(scans: Iterator[SourceScan]) -> int:
+    """One object per lifecycle and per source, each as soon as its source is done, the totals last."""
+    done = []
+    for found in scans:
+        for lifecycle in found.lifecycles:
+            output.write_line({"type": "lifecycle", "source": found.source, **lifecycle.as_json()})
+        rest = found.as_json()
+        del rest["lifecycles"]
+        output.write_line({"type": "source", **rest})
+        done.append(found)
+    output.write_line({"type": "summary", **totals(done)})
+    return _status(done)
+
+
+def _status(scans: Sequence[SourceScan]) -> int:
+    return Exit.ISSUES if any(damage.is_error for found in scans for damage in found.damage) else Exit.OK
+
+
+def _warn(found: SourceScan, common: Common) -> None:
+    for warning in found.warnings:
+        output.note(f"{found.source}: {warning}", common)
+
+
+def _text(scans: Sequence[SourceScan]) -> Iterator[str | output.Table]:
+    for found in scans:
+        yield f"{found.source}: {found.records} records, {len(found.lifecycles)} sub-tasks"
+        for warning in found.warnings:
+            yield f"  warning: {warning}"
+        for damage in found.damage:
+            yield f"  damage: line {damage.line}, byte {damage.byte_offset}: {damage.kind}, {damage.action}"
+        if found.damage_omitted:
+            yield f"  damage: {found.damage_omitted} more places"
+        if found.lifecycles:
+            yield _table(found.lifecycles)
+        for completion in found.completions_without_spawn:
+            yield f"  line {completion.line}: {completion.format} of a child that was not spawned here"
+    yield _summary(totals(scans))
+
+
+def _summary(sums: dict[str, Any]) -> str:
+    states = ", ".join(f"{count} {state}" for state, count in sums["byState"].items())
+    line = f"{sums['lifecycles']} sub-tasks" + (f": {states}" if states else "") + f"; {sums['foldable']} foldable"
+    removable = sums["tokensRemovable"]
+    return line + (f", {removable} tokens removable" if removable is not None and sums["foldable"] else "")
+
+
+def _table(lifecycles: Sequence[Lifecycle]) -> output.Table:
+    numbers = ("line", "end", "time", "tokens", "child")
+    return output.Table(
+        columns=("line", "end", "state", "time", "tokens", "child", "sub-task", "fold"),
+        rows=[_row(lifecycle) for lifecycle in lifecycles],
+        right=frozenset(numbers),
+        wide=frozenset({"sub-task", "fold"}),
+    )
+
+
+def _row(lifecycle: Lifecycle) -> tuple[str, ...]:
+    spawn, completion = lifecycle.spawn, lifecycle.completion
+    name = " ".join((spawn.label or spawn.task_name or spawn.task or "").split())
+    return (
+        str(spawn.line),
+        str(completion.line) if completion else "-",
+        lifecycle.state.value,
+        _duration(completion.stats.get("runtimeMs", completion.wall_ms)) if completion else "-",
+        _number(lifecycle.tokens_removed),
+        _number(lifecycle.child_tokens),
+        name if len(name) <= _NAME_CHARS else name[: _NAME_CHARS - 1] + "…",
+        "yes" if lifecycle.foldable else f"no: {lifecycle.reason}",
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _duration(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "-"
+    seconds = max(0, round(milliseconds / 1000))
+    hours, minutes = divmod(seconds // 60, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{seconds % 60:02d}s" if minutes else f"{seconds}s"
