@@ -6,6 +6,7 @@ signature, its example and its exit statuses to its help, and registers it.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
 from openclaw_cli.cli.registry import REGISTRY
 from openclaw_cli.config import Config, Target, environment, load, resolve_state_dir, targets
@@ -179,10 +181,24 @@ def _with_shared(function: Callable[..., int | None], shared: list[str]) -> Call
         return function(make_common(given), **values)
 
     del wrapped.__wrapped__  # typer would read the signature behind it
-    parameters = [*own, *added]
+    parameters = [_with_default_in_help(parameter) for parameter in (*own, *added)]
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapped
+
+
+def _with_default_in_help(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter with its default as a sentence of its help: typer's own mark shows a stray backslash."""
+    if typing.get_origin(parameter.annotation) is not Annotated:
+        return parameter
+    kind, *metadata = typing.get_args(parameter.annotation)
+    shown = [copy.copy(item) for item in metadata]
+    for item in shown:
+        if isinstance(item, (OptionInfo, ArgumentInfo)):
+            item.show_default = False
+            if parameter.default not in (None, False, True, "", inspect.Parameter.empty):
+                item.help = f"{item.help or ''} Default: {parameter.default}.".strip()
+    return parameter.replace(annotation=Annotated[(kind, *shown)])
 
 
 def make_common(given: dict[str, Any]) -> Common:

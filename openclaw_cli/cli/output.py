@@ -24,6 +24,9 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u
 _UNSAFE_UTF8 = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 
 
+_FLUSH_BYTES = 2**18
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of text under `columns`; a column in `right` is right-aligned, one in `wide` may be cut on a terminal."""
@@ -60,13 +63,17 @@ def write_document(document: Mapping[str, Any]) -> None:
 
 def write_document_with_rows(head: Mapping[str, Any], key: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Print `head` with `key: [rows…]` as its last member, row by row, so that memory does not grow with the rows."""
-    opening = dump({**head, key: []})
-    _write(opening.removesuffix(b"[]\n}"))
-    separator = b"[\n    "
+    opening = dump({**head, key: []}).removesuffix(b"[]\n}")
+    parts, size_bytes = [opening, b"["], len(opening)
+    separator = b"\n    "
     for row in rows:
-        _write(separator + dump(row).replace(b"\n", b"\n    "))
+        parts += (separator, dump(row).replace(b"\n", b"\n    "))
         separator = b",\n    "
-    _write(b"[]\n}\n" if separator.startswith(b"[") else b"\n  ]\n}\n")
+        size_bytes += len(parts[-1])
+        if size_bytes > _FLUSH_BYTES:
+            _write(b"".join(parts))
+            parts, size_bytes = [], 0
+    _write(b"".join([*parts, b"]\n}\n" if separator == b"\n    " else b"\n  ]\n}\n"]))
 
 
 def write_line(value: Mapping[str, Any]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+ARCHIVED_VALUES = ("hide", "include", "only")
+
 _DOCTOR_OPTIONS = {
     "--session-sqlite-agent": "--agent",
     "--session-sqlite-all-agents": "--all-agents",
@@ -12,9 +14,11 @@ _DOCTOR_OPTIONS = {
 
 
 def normalised(argv: Sequence[str], value_options: Collection[str]) -> list[str]:
-    """The command first, options that stood before it behind it; `doctor --session-sqlite MODE` as `doctor MODE`."""
+    """The command first, options that stood before it behind it; OpenClaw's spelling of ours in our own."""
     words = command_first(list(argv), value_options)
-    return doctor_spelling(words) if words[:1] == ["doctor"] else words
+    if words[:1] == ["doctor"]:
+        return doctor_spelling(words)
+    return archived_spelling(words) if words[:1] == ["sessions"] else words
 
 
 def command_first(words: list[str], value_options: Collection[str]) -> list[str]:
@@ -36,6 +40,16 @@ def first_word(words: Sequence[str], value_options: Collection[str]) -> int | No
             return index
         index += 2 if word in value_options else 1
     return None
+
+
+def archived_spelling(words: list[str]) -> list[str]:
+    """`--archived` without a value as `--archived=include`; the parser knows no option whose value may be missing."""
+    end = words.index("--") if "--" in words else len(words)
+    following = [*words[1:end], ""]
+    return [
+        "--archived=include" if word == "--archived" and following[index] not in ARCHIVED_VALUES else word
+        for index, word in enumerate(words[:end])
+    ] + words[end:]
 
 
 def doctor_spelling(words: list[str]) -> list[str]:
