@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 EVENT = "event"
@@ -57,6 +57,7 @@ _JUST = re.compile(
     r"(?P<status>completed[^.\n]*|timed out(?s:.*?)|failed(?s:.*?)|finished[^.\n]*|was [^.\n]*)"
     r"\.[ \t]*(?:\n\s*(?P<heading>Findings|Result):[ \t]*(?:\n|(?=\S))|(?=\n|\Z))"
 )
+_JUST_OPENINGS = ('A background task "', 'A subagent task "', 'A cron job "')
 _QUEUED = re.compile(r"\n+-{3}\n+Queued #\d+\n")
 _LAST_STATS = re.compile(r"\n\s*Stats: ([^\n]*runtime[^\n]*)")
 
@@ -78,7 +79,7 @@ _NAMED = re.compile(r"\b(sessionKey|sessionId|transcript)\s+([^•\n]+)")
 _NO_RESULT = re.compile(r"\s*(?:\(no output\)|NO_REPLY|ANNOUNCE_SKIP|\[truncated-by-retention\b.*)?\s*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Notice:
     """What one text says of the end of one child; every name may be missing.
 
@@ -226,7 +227,7 @@ def _stands_alone(text: str, start: int) -> bool:
 
 def _just(text: str, injected: bool) -> Iterator[Notice]:
     """Eras A, B and C: `A subagent task "L" just S.` with findings and a statistics line."""
-    position = 0
+    position = 0 if any(opening in text for opening in _JUST_OPENINGS) else len(text)
     while head := _JUST.search(text, position):
         position = head.end()
         queued = _QUEUED.search(text, position)
@@ -312,7 +313,7 @@ def notices(text: str, message: Mapping[str, Any]) -> list[Notice]:
         return []
     found = _outside_results(sorted([*_events(text, injected), *_just(text, injected)], key=lambda n: n.position))
     if len(found) == 1:
-        found = [_completed_from_envelope(found[0], announced, provenance)]
+        _complete_from_envelope(found[0], announced, provenance)
     return found
 
 
@@ -325,24 +326,18 @@ def _outside_results(found: list[Notice]) -> list[Notice]:
     return kept
 
 
-def _completed_from_envelope(
-    notice: Notice, announced: tuple[str, str] | None, provenance: Mapping[str, Any]
-) -> Notice:
+def _complete_from_envelope(notice: Notice, announced: tuple[str, str] | None, provenance: Mapping[str, Any]) -> None:
     """A message about one child names it in its envelope too; that fills what the text leaves out."""
     key, run_id = announced or (None, None)
     source = provenance.get("sourceSessionKey")
-    return replace(notice, key=notice.key or key or (source if isinstance(source, str) else None), run_id=run_id)
+    notice.key = notice.key or key or (source if isinstance(source, str) else None)
+    notice.run_id = run_id
 
 
 def typed_by_owner(message: Mapping[str, Any]) -> bool:
     """Whether 2026.9 marked the message as written by the owner: what it quotes is never a marker."""
     mark = message.get("__openclaw")
     return isinstance(mark, dict) and mark.get("senderIsOwner") is True
-
-
-def without_result(notice: Notice) -> Notice:
-    """The notice without its result text."""
-    return replace(notice, result=None)
 
 
 def injected_message(message: Mapping[str, Any]) -> bool:

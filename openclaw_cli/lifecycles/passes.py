@@ -1,13 +1,13 @@
 """The passes of the scanner over one streaming read: spawns, their results, signs of their end (lifecycles §1 to §3).
 
-`Passes.feed` takes one record after the other and keeps compact facts: arrays with a few bytes per entry for the chain
+`Passes.read` takes one record after the other and keeps compact facts: arrays with a few bytes per entry for the chain
 of parents and the turns, and small objects for what concerns sub-tasks. Texts are kept up to a budget.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ _CALL_TYPES = entries.TOOL_CALL_TYPES
 _HEADER = "session"
 # A code-mode record names its code call; more calls than this never lie between the two.
 _RECENT_CALLS = 2048
+_MAX_NAMES = 10_000
 _TEXT_BUDGET_CHARS = 6 * 2**20
 _TEXT_CHARS = 48 * 2**10
 _TEXT_CHARS_OVER_BUDGET = 2 * 2**10
@@ -87,15 +88,18 @@ class Chain:
 
     def add(self, line: int, offset: int, value: Mapping[str, Any]) -> None:
         """Note an entry; the header is none."""
-        identity = value.get("id")
         self.lines.append(line)
         self.offsets.append(offset)
-        self._ids.append(hash(identity) if type(identity) is str else 0)
         parent = value.get("parentId", self._last_id)
         if parent != self._last_id:
             self._jumps.append((len(self.lines) - 1, hash(parent) if isinstance(parent, str) else None))
-        if type(identity) is str and value.get("appendMode") != "side":
-            self._last_id = identity
+        identity = value.get("id")
+        if type(identity) is str:
+            self._ids.append(hash(identity))
+            if "appendMode" not in value or value["appendMode"] != "side":
+                self._last_id = identity
+        else:
+            self._ids.append(0)
 
     def links(self) -> dict[int, int | None]:
         """Line of an entry → line of its parent (None: a root), for the entries that do not follow the previous one."""
@@ -146,31 +150,53 @@ class Passes:
         self._open: dict[str, list[Call | None]] = {}
         self._tracked: dict[str, Call] = {}
         self._recent: dict[str, tuple[int, int, str | None]] = {}
+        self._interest: dict[str, bool] = {}
         self._replies: dict[str, Marker] = {}
         self._unanswered: list[Marker] = []
         self._turn_open = False
         self._turn_run: object = None
 
-    def feed(self, line: int, offset: int, value: Any) -> None:
-        """One record: `line` is 1-based, `offset` the byte position of the line, `value` the parsed JSON."""
-        self.records += 1
-        if type(value) is not dict:
-            return
-        kind = value.get("type")
-        if kind == _HEADER:
-            self.recognised += 1
-            return
-        if type(kind) is not str:
-            return
-        self.chain.add(line, offset, value)
-        if kind == "message":
+    def read(self, records: Iterable[tuple[int, int, bytes, Any]]) -> None:
+        """Take all records: 1-based line, byte offset of the line, its bytes, the parsed JSON.
+
+        This loop runs once per line of the file; it looks up nothing twice that it can keep in a local name.
+        """
+        add, open_calls, assistant = self.chain.add, self._open, self._assistant
+        count = recognised = 0
+        for line, offset, _, value in records:
+            count += 1
+            if type(value) is not dict:
+                continue
+            kind = value.get("type")
+            if kind != "message":
+                if kind == _HEADER:
+                    recognised += 1
+                elif type(kind) is str:
+                    add(line, offset, value)
+                    self._other(line, value, kind)
+                continue
+            add(line, offset, value)
             message = value.get("message")
-            if type(message) is dict:
-                self.recognised += 1
-                step = _STEPS.get(message.get("role"))  # type: ignore[arg-type]  # any other value finds nothing
-                if step is not None:
-                    step(self, line, value, message)
-        elif kind in entries.CANONICAL_TYPES:
+            if type(message) is not dict:
+                continue
+            recognised += 1
+            role = message.get("role")
+            if role == "toolResult":
+                identity = message.get("toolCallId")
+                if type(identity) is str and identity in open_calls:
+                    self._tool_result(line, value, message, identity)
+            elif role == "assistant":
+                assistant(line, value, message)
+            elif role == "user" or role == "system":
+                self._user(line, value, message)
+            elif role == "custom":
+                self._custom(line, value, message)
+        self.records += count
+        self.recognised += recognised
+
+    def _other(self, line: int, value: dict[str, Any], kind: str) -> None:
+        """An entry that is no message."""
+        if kind in entries.CANONICAL_TYPES:
             self.recognised += 1
             if kind == "compaction":
                 self.compactions.append(line)
@@ -183,16 +209,23 @@ class Passes:
 
     def _assistant(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
         content = message.get("content")
-        calls = None
         if type(content) is list:
+            interest, plain, tracked = self._interest, [], False
             for index, block in enumerate(content):
                 if type(block) is dict and block.get("type") in _CALL_TYPES:
-                    calls = calls or []
-                    calls.append((index, block))
-        if calls:
-            self._calls(line, value, message, calls)
-        self._count_turn(line, message, bool(content))
+                    name = block.get("name")
+                    if type(name) is str and (interest[name] if name in interest else self._judge(name)):
+                        tracked = True
+                        break
+                    plain.append((block.get("id"), index))
+            if tracked:
+                self._calls(line, value, message)
+            else:
+                for identity, index in plain:
+                    self._remember(identity, line, index, value)
         mark = message.get("__openclaw")
+        if not self._turn_open or mark is not None:
+            self._count_turn(line, message, bool(content))
         if type(mark) is dict:
             announced = markers.announced_run(mark.get("runId"))
             if announced is not None:
@@ -211,22 +244,27 @@ class Passes:
         self._turn_open, self._turn_run = True, run
         self.turns.append(line)
 
-    def _calls(
-        self, line: int, value: dict[str, Any], message: dict[str, Any], calls: list[tuple[int, dict[str, Any]]]
-    ) -> None:
-        requests = [blocks.request_of(block) for _, block in calls]
-        tracked = any(request.name in self._names or blocks.is_poll(request) for request in requests)
+    def _calls(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
+        """A message with a call that may start or watch a sub-task: all its calls are tracked when one does."""
+        calls = [(index, block, blocks.request_of(block)) for index, block in entries.tool_calls(message)]
+        tracked = any(request.name in self._names or blocks.is_poll(request) for _, _, request in calls)
         carrier = Carrier(line, tracked and _has_words(message["content"]))
-        for (index, block), request in zip(calls, requests, strict=True):
+        for index, block, request in calls:
             identity = block.get("id")
-            identity = identity if type(identity) is str else None
-            if not tracked:
-                if identity is not None:
-                    self._remember(identity, line, index, value.get("id"))
-                continue
-            carrier.results[index] = None
-            call = self._call(carrier, index, identity, request, value, message)
-            self._track(call)
+            if tracked:
+                carrier.results[index] = None
+                identity = identity if type(identity) is str else None
+                self._track(self._call(carrier, index, identity, request, value, message))
+            else:
+                self._remember(identity, line, index, value)
+
+    def _judge(self, name: str) -> bool:
+        """Whether calls of that name must be looked into; remembered, because transcripts use few names."""
+        plain = blocks.plain_name(name)
+        interesting = plain in self._names or plain in blocks.POLL_NAMES or plain == blocks.WRAPPER
+        if len(self._interest) < _MAX_NAMES:
+            self._interest[name] = interesting
+        return interesting
 
     def _call(
         self,
@@ -258,22 +296,21 @@ class Passes:
             self._open.setdefault(call.call_id, []).append(call)
             self._tracked[call.call_id] = call
 
-    def _remember(self, identity: str, line: int, index: int, entry_id: str | None) -> None:
+    def _remember(self, identity: object, line: int, index: int, value: dict[str, Any]) -> None:
         """Note an untracked call: it hides an older open one of the same id, and code calls may hold spawns."""
+        if type(identity) is not str:
+            return
         if identity in self._open:
             self._open[identity].append(None)
         if identity in self._tracked:
             del self._tracked[identity]
         recent = self._recent
-        recent[identity] = (line, index, entry_id)
+        recent[identity] = (line, index, value.get("id"))
         if len(recent) > _RECENT_CALLS:
             for old in list(recent)[: _RECENT_CALLS // 2]:
                 del recent[old]
 
-    def _tool_result(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
-        identity = message.get("toolCallId")
-        if type(identity) is not str or identity not in self._open:
-            return
+    def _tool_result(self, line: int, value: dict[str, Any], message: dict[str, Any], identity: str) -> None:
         waiting = self._open[identity]
         call = waiting.pop()
         if not waiting:
@@ -310,8 +347,7 @@ class Passes:
     def _note(self, line: int, value: dict[str, Any], notice: markers.Notice, removable: bool) -> Marker:
         stamp, stamp_ms = timestamp_of(value)
         marker = Marker(line, value.get("id"), stamp, stamp_ms, notice, removable, self._texts.keep(notice.result))
-        # The whole text must not stay alive behind the kept one.
-        marker.notice = markers.without_result(notice)
+        notice.result = None  # the whole text must not stay alive beside the kept one
         self.markers.append(marker)
         return marker
 
@@ -373,16 +409,6 @@ class Passes:
         spawn.nested.append(line)
         spawn.answer_line, spawn.answer_entry_id = line, value.get("id")
         return spawn
-
-
-_Step = Callable[[Passes, int, dict[str, Any], dict[str, Any]], None]
-_STEPS: dict[Any, _Step] = {
-    "assistant": Passes._assistant,
-    "toolResult": Passes._tool_result,
-    "user": Passes._user,
-    "system": Passes._user,
-    "custom": Passes._custom,
-}
 
 
 def _small(arguments: Mapping[str, Any]) -> dict[str, str]:

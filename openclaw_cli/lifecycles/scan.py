@@ -46,15 +46,16 @@ def scan(
     """
     passes = Passes(names)
     tally = jsonl.Tally()
-    for record in jsonl.read(
-        source.stream,
-        file=source.name,
-        policy=jsonl.Policy.SCAN,
-        tally=tally,
-        max_line_bytes=max_line_bytes,
-        on_bytes=on_bytes,
-    ):
-        passes.feed(record.line, record.offset, record.value)
+    passes.read(
+        jsonl.read(
+            source.stream,
+            file=source.name,
+            policy=jsonl.Policy.SCAN,
+            tally=tally,
+            max_line_bytes=max_line_bytes,
+            on_bytes=on_bytes,
+        )
+    )
     passes.finish()
     matcher = Matcher(passes.spawns, child_sessions)
     matcher.match(passes.markers)
