@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class Index:
     exists: bool
     usable: bool = True
     size_bytes: int = 0
+    sha256: str = ""
     entries: list[IndexEntry] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
 
@@ -47,16 +49,16 @@ def read_index(path: Path) -> Index:
     except FileNotFoundError:
         return Index(path, exists=False)
     except OSError as error:
-        return _unusable(path, 0, f"cannot be read: {error.strerror}")
-    size = len(raw)
+        return _unusable(path, 0, "", f"cannot be read: {error.strerror}")
+    size, digest = len(raw), hashlib.sha256(raw).hexdigest()
     try:
         document = jstext.parse(raw.removeprefix(b"\xef\xbb\xbf"))
     except ValueError:
-        return _unusable(path, size, "is empty" if not raw.strip() else "is not JSON")
+        return _unusable(path, size, digest, "is empty" if not raw.strip() else "is not JSON")
     del raw
     if not isinstance(document, dict):
-        return _unusable(path, size, "is no JSON object", code="store_not_object")
-    index = Index(path, exists=True, size_bytes=size)
+        return _unusable(path, size, digest, "is no JSON object", code="store_not_object")
+    index = Index(path, exists=True, size_bytes=size, sha256=digest)
     for key, entry in document.items():
         _add(index, key, entry)
     return index
@@ -95,7 +97,8 @@ def _invalid(path: Path, key: str, wrong: str) -> Issue:
     return Issue("entry_invalid", "error", f"{path}: {wrong}; it was left out, the others go on", session_key=key)
 
 
-def _unusable(path: Path, size: int, wrong: str, code: str = "store_unreadable") -> Index:
+def _unusable(path: Path, size: int, digest: str, wrong: str, code: str = "store_unreadable") -> Index:
     message = f"{path} {wrong}; nothing was imported. Use --rebuild-index to take the sessions from the transcripts"
     facts = {"hint": "--rebuild-index", "bytes": size}
-    return Index(path, exists=True, usable=False, size_bytes=size, issues=[Issue(code, "error", message, facts=facts)])
+    issue = Issue(code, "error", message, facts=facts)
+    return Index(path, exists=True, usable=False, size_bytes=size, sha256=digest, issues=[issue])

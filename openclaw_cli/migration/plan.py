@@ -6,8 +6,8 @@ transcript is read here; a dry run and an import start from the same value.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openclaw_cli.config.paths import Target
@@ -15,7 +15,8 @@ from openclaw_cli.errors import Issue
 from openclaw_cli.migration import discovery
 from openclaw_cli.migration import index as index_file
 from openclaw_cli.migration.discovery import FileClass, Listing, Source
-from openclaw_cli.migration.keys import canonical_key, owner_agent
+from openclaw_cli.migration.entries import acp_receipt, normalise
+from openclaw_cli.transcript.entries import timestamp_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,18 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """One session key that will point to a session. `superseded`: another row of the same key is newer."""
+    """One session key that will point to a session. `entry` has the shape that the store keeps.
+
+    `superseded`: another row of the same key is newer, this one is history. `time_invented`: updatedAt is no time of
+    the row's own. `receipt`: what an ACP plugin finds about the old row.
+    """
 
     key: str
     stated_key: str
     entry: dict[str, Any]
     superseded: bool = False
+    time_invented: bool = False
+    receipt: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class TargetPlan:
         return len({session.source.path for session in self.sessions if session.source is not None})
 
 
-def plan_target(target: Target, rules: Rules) -> TargetPlan:
+def plan_target(target: Target, rules: Rules, now_ms: int) -> TargetPlan:
     """Read index and directory of one store and decide what becomes of each row and file."""
     index = index_file.read_index(target.store_path)
     listing = discovery.list_directory(target.sessions_dir)
@@ -95,69 +102,93 @@ def plan_target(target: Target, rules: Rules) -> TargetPlan:
     if not index.usable:
         plan.unreferenced = [*listing.transcripts.values(), *listing.files[FileClass.CHECKPOINT].values()]
         return plan
-    _plan_entries(plan, rules)
-    _plan_unreferenced(plan)
+    _plan_entries(plan, rules, now_ms)
+    _plan_unreferenced(plan, rules, now_ms)
     return plan
 
 
-def _plan_entries(plan: TargetPlan, rules: Rules) -> None:
+def _plan_entries(plan: TargetPlan, rules: Rules, now_ms: int) -> None:
     """Group the rows by owner and session: one transcript may serve several keys."""
-    agent_id = plan.target.agent_id
     groups: dict[tuple[str, str], list[KeyPlan]] = {}
-    for keyed in _canonical(plan, rules):
-        owner = owner_agent(keyed.key) or agent_id
-        groups.setdefault((owner, str(keyed.entry["sessionId"])), []).append(keyed)
-    for (owner, session_id), keys in groups.items():
-        plan.sessions.append(_plan_session(plan, owner, session_id, keys))
-
-
-def _canonical(plan: TargetPlan, rules: Rules) -> Iterable[KeyPlan]:
-    """The rows under canonical keys, in the order of the index; of two spellings of one key the newer row wins."""
-    newest: dict[str, KeyPlan] = {}
-    found: list[KeyPlan] = []
-    for row in plan.index.entries:
-        key = canonical_key(
-            row.key,
-            agent_id=plan.target.agent_id,
-            main_key=rules.main_key,
-            scope=rules.scope,
-            agents=rules.agents,
-        )
-        if not key:
-            message = f"{plan.index.path}: no session key can be made of this one; the row was left out"
-            plan.issues.append(Issue("entry_invalid", "error", message, session_key=row.key))
-            continue
-        keyed = KeyPlan(key, row.key, {**row.entry, "sessionId": row.session_id})
-        found.append(keyed)
-        best = newest.get(key)
-        if best is None or _updated(keyed.entry) > _updated(best.entry):
-            newest[key] = keyed
-        if key != row.key:
-            message = f"the key is stored as {key}"
-            plan.issues.append(Issue("key_canonicalised", "warning", message, session_key=row.key))
-    for keyed in found:
-        winner = newest[keyed.key]
-        if keyed is winner:
-            yield keyed
-            continue
-        message = f"{keyed.stated_key} and {winner.stated_key} are one key; the newer row is kept, this one is history"
-        plan.issues.append(Issue("key_collision", "warning", message, session_key=keyed.key))
-        yield KeyPlan(keyed.key, keyed.stated_key, keyed.entry, superseded=True)
-
-
-def _plan_session(plan: TargetPlan, owner: str, session_id: str, keys: list[KeyPlan]) -> SessionPlan:
-    """Find the transcript: the first row that leads to a file decides, so that aliases share it."""
-    resolutions = [discovery.resolve(keyed.entry, session_id, plan.listing) for keyed in keys]
-    chosen = next((item for item in resolutions if item.source is not None), resolutions[0])
-    for keyed, resolution in zip(keys, resolutions, strict=True):
+    chosen: dict[str, discovery.Resolution] = {}
+    rows = plan.index.entries
+    for row in rows:
+        resolution = discovery.resolve(row.entry, row.session_id, plan.listing)
         if resolution.refused:
             message = "the row names a file outside the sessions directory; the row is kept, the file was not opened"
-            plan.issues.append(Issue("transcript_path_refused", "error", message, session_key=keyed.key))
-    sidecars = tuple(plan.listing.sidecars(chosen.source.name)) if chosen.source is not None else ()
-    return SessionPlan(session_id, owner, tuple(keys), chosen.source, sidecars, resolution=chosen)
+            plan.issues.append(Issue("transcript_path_refused", "error", message, session_key=row.key))
+        best = chosen.get(row.session_id)
+        # The first row that leads to a file decides, so that aliases share it.
+        if best is None or best.source is None:
+            chosen[row.session_id] = resolution
+    started = {session_id: _started_ms(resolution) for session_id, resolution in chosen.items()}
+    keyed = [_normalised(plan, row, rules, started[row.session_id], now_ms) for row in rows]
+    for owner, item in _newest_first([found for found in keyed if found is not None], plan):
+        groups.setdefault((owner, str(item.entry["sessionId"])), []).append(item)
+    for (owner, session_id), keys in groups.items():
+        resolution = chosen[session_id]
+        source = resolution.source
+        sidecars = tuple(plan.listing.sidecars(source.name)) if source is not None else ()
+        session = SessionPlan(session_id, owner, tuple(keys), source, sidecars, resolution=resolution)
+        plan.sessions.append(session)
 
 
-def _plan_unreferenced(plan: TargetPlan) -> None:
+def _normalised(
+    plan: TargetPlan, row: index_file.IndexEntry, rules: Rules, started_ms: int | None, now_ms: int
+) -> tuple[str, KeyPlan] | None:
+    """One row under its canonical key with the owner of that key, or None (with issues) when it must stay out."""
+    found = normalise(
+        row.entry,
+        key=row.key,
+        agent_id=plan.target.agent_id,
+        main_key=rules.main_key,
+        now_ms=now_ms,
+        started_ms=started_ms,
+        scope=rules.scope,
+        agents=rules.agents,
+    )
+    plan.issues.extend(found.problems)
+    if found.entry is None:
+        return None
+    receipt = acp_receipt(row.entry, source_path=str(plan.index.path), source_key=row.key, session_id=row.session_id)
+    item = KeyPlan(found.key, row.key, found.entry, time_invented=found.time_invented, receipt=receipt)
+    return found.agent_id, item
+
+
+def _newest_first(found: list[tuple[str, KeyPlan]], plan: TargetPlan) -> Iterator[tuple[str, KeyPlan]]:
+    """The rows in the order of the index; of two spellings of one key the older row is marked as superseded."""
+    newest: dict[str, KeyPlan] = {}
+    for _, item in found:
+        best = newest.get(item.key)
+        if best is None or item.entry["updatedAt"] > best.entry["updatedAt"]:
+            newest[item.key] = item
+    for owner, item in found:
+        winner = newest[item.key]
+        if item is winner:
+            yield owner, item
+            continue
+        message = f"{item.stated_key} and {winner.stated_key} are one key; the newer row is kept, this one is history"
+        plan.issues.append(Issue("key_collision", "warning", message, session_key=item.key))
+        yield owner, replace(item, superseded=True)
+
+
+def _started_ms(resolution: discovery.Resolution) -> int | None:
+    """The time of the transcript's header, None without one."""
+    if resolution.source is None:
+        return None
+    try:
+        header = discovery.read_header(resolution.source.path)
+    except OSError:
+        return None  # Reading the transcript itself will say why.
+    return _header_ms(header)
+
+
+def _header_ms(header: discovery.Header) -> int | None:
+    moment = timestamp_ms(header.timestamp)
+    return None if moment is None else int(moment)
+
+
+def _plan_unreferenced(plan: TargetPlan, rules: Rules, now_ms: int) -> None:
     """Files that no row names: sessions of their own become rows, the rest is history for the archive."""
     referenced = {session.source.name for session in plan.sessions if session.source is not None}
     known = {session.session_id for session in plan.sessions}
@@ -165,7 +196,7 @@ def _plan_unreferenced(plan: TargetPlan) -> None:
     for name, source in plan.listing.transcripts.items():
         if name in referenced:
             continue
-        session = _historical_session(plan, source, known)
+        session = _historical_session(plan, source, known, rules, now_ms)
         if session is None:
             plan.unreferenced.append(source)
             continue
@@ -180,7 +211,9 @@ def _plan_unreferenced(plan: TargetPlan) -> None:
     plan.unreferenced.sort(key=lambda source: source.name)
 
 
-def _historical_session(plan: TargetPlan, source: Source, known: set[str]) -> SessionPlan | None:
+def _historical_session(
+    plan: TargetPlan, source: Source, known: set[str], rules: Rules, now_ms: int
+) -> SessionPlan | None:
     """A session for an unreferenced transcript, or None (with an issue where content stays out of the store)."""
     try:
         header = discovery.read_header(source.path)
@@ -199,8 +232,12 @@ def _historical_session(plan: TargetPlan, source: Source, known: set[str]) -> Se
         return None
     key = f"agent:{plan.target.agent_id}:recovered:{session_id}"
     entry = {"sessionId": session_id, "updatedAt": source.mtime_ms, "archivedAt": source.mtime_ms}
+    keyed = _normalised(plan, index_file.IndexEntry(key, session_id, entry), rules, _header_ms(header), now_ms)
+    if keyed is None:
+        return None
+    owner, item = keyed
     sidecars = tuple(plan.listing.sidecars(source.name))
-    return SessionPlan(session_id, plan.target.agent_id, (KeyPlan(key, key, entry),), source, sidecars, historical=True)
+    return SessionPlan(session_id, owner, (item,), source, sidecars, historical=True)
 
 
 def _kept_out(source: Source, header: discovery.Header) -> Issue | None:
@@ -221,9 +258,3 @@ def _kept_out(source: Source, header: discovery.Header) -> Issue | None:
 def _rebuilt(index: index_file.Index) -> Issue:
     message = f"{index.path} could not be used; the sessions were taken from the headers of their transcripts"
     return Issue("index_rebuilt", "warning", message)
-
-
-def _updated(entry: dict[str, Any]) -> float:
-    stated = entry.get("updatedAt")
-    usable = isinstance(stated, int | float) and not isinstance(stated, bool)
-    return float(stated) if usable else 0.0  # type: ignore[arg-type]

@@ -1,0 +1,221 @@
+"""The group `doctor`: inspect, dry-run, import and validate file-era session stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from openclaw_cli.cli import options, output
+from openclaw_cli.cli.options import Common
+from openclaw_cli.config import Config, Target, environment
+from openclaw_cli.config.values import parse_size_bytes
+from openclaw_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from openclaw_cli.migration.importing import Job
+    from openclaw_cli.migration.reporting import Report
+
+MaxLine = Annotated[
+    str, typer.Option("--max-line", metavar="SIZE", help="Longest line to read; a longer one ends its session.")
+]
+SkipEmpty = Annotated[bool, typer.Option("--skip-empty", help="Leave out rows that have no transcript.")]
+PreferIndex = Annotated[
+    bool, typer.Option("--prefer-index", help="Let a row of the index replace a newer one of the store.")
+]
+RebuildIndex = Annotated[
+    bool, typer.Option("--rebuild-index", help="Without a usable index, take the sessions from their transcripts.")
+]
+DEFAULT_MAX_LINE = "256mb"
+MODES = (0, 3, 10, 11, 12, 13)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `doctor`."""
+    members = options.group(app, "doctor")
+    every = "--all-agents"
+    options.command(
+        members,
+        "inspect",
+        example=f"openclaw-cli doctor inspect {every} --top 10",
+        exits=MODES,
+        without=("dry_run", "wait", "ndjson"),
+    )(inspect)
+    options.command(
+        members,
+        "dry-run",
+        example=f"openclaw-cli doctor dry-run {every} --json",
+        exits=MODES,
+        without=("dry_run", "wait", "ndjson"),
+    )(dry_run)
+    options.command(members, "import", example=f"openclaw-cli doctor import {every}", exits=MODES, without=("ndjson",))(
+        import_sessions
+    )
+    options.command(
+        members,
+        "validate",
+        example=f"openclaw-cli doctor validate {every}",
+        exits=MODES,
+        without=("dry_run", "wait", "ndjson"),
+    )(validate)
+
+
+def import_sessions(
+    common: Common,
+    max_line: MaxLine = DEFAULT_MAX_LINE,
+    skip_empty: SkipEmpty = False,
+    prefer_index: PreferIndex = False,
+    rebuild_index: RebuildIndex = False,
+    keep_index: Annotated[
+        bool,
+        typer.Option(
+            "--keep-index",
+            help="Leave sessions.json in place. OpenClaw imports it again at every start as long as it is there.",
+        ),
+    ] = False,
+    assume_stopped: Annotated[
+        bool, typer.Option("--assume-stopped", help="No gateway runs anywhere, whatever lock files say.")
+    ] = False,
+    allow_owner: Annotated[
+        bool, typer.Option("--allow-owner", help="Write although the state directory belongs to another user.")
+    ] = False,
+) -> int:
+    """Import file-era sessions (sessions.json and JSONL transcripts) into SQLite and archive the originals.
+
+    Each session is committed whole, checked, and only then are its files moved to session-sqlite-import-archive. The
+    index is moved last. A run that was interrupted is completed by the next one.
+    """
+    from openclaw_cli.migration import importing
+
+    config = common.config()
+    rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index)
+    job = _job(common, config, rules)
+    if common.dry_run:
+        return _emit(_with_progress(common, job, importing.dry_run), common, dry_run=True)
+    report = _owned_import(common, config, job, assume_stopped=assume_stopped, allow_owner=allow_owner)
+    return _emit(report, common, dry_run=False)
+
+
+def dry_run(
+    common: Common,
+    max_line: MaxLine = DEFAULT_MAX_LINE,
+    skip_empty: SkipEmpty = False,
+    prefer_index: PreferIndex = False,
+    rebuild_index: RebuildIndex = False,
+) -> int:
+    """Read everything that an import would read and print what it would do; nothing is written."""
+    from openclaw_cli.migration import importing
+
+    config = common.config()
+    rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, False)
+    job = _job(common, config, rules)
+    return _emit(_with_progress(common, job, importing.dry_run), common, dry_run=True)
+
+
+def inspect(
+    common: Common,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=0, help="List the N biggest rows and lines.")] = 0,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="PATH", help="Look at one transcript file instead of a store.")
+    ] = None,
+    max_line: MaxLine = DEFAULT_MAX_LINE,
+) -> int:
+    """Count what the old index and the SQLite store hold and check the database; transcripts are not parsed.
+
+    `--top` reads every event to find the biggest; `--file` reads one transcript and says what is wrong with it.
+    """
+    from openclaw_cli.migration import inspecting
+
+    if file is not None:
+        found = inspecting.inspect_file(file, max_line_bytes=parse_size_bytes(max_line))
+        output.emit(found.as_json(), found.text(), common)
+        return int(found.status())
+    config = common.config()
+    job = _job(common, config, _rules(config, max_line, False, False, False, False))
+    report = inspecting.inspect(job, top=top)
+    return _emit(report, common, dry_run=False)
+
+
+def validate(common: Common, max_line: MaxLine = DEFAULT_MAX_LINE) -> int:
+    """Check that every session of the old index is in the store: same key, same session, all its events."""
+    from openclaw_cli.migration import validating
+
+    config = common.config()
+    job = _job(common, config, _rules(config, max_line, False, False, False, False))
+    return _emit(_with_progress(common, job, validating.validate), common, dry_run=False)
+
+
+def _rules(
+    config: Config, max_line: str, skip_empty: bool, prefer_index: bool, rebuild_index: bool, keep_index: bool
+) -> Any:
+    from openclaw_cli.migration.plan import Rules
+
+    limit = parse_size_bytes(max_line)
+    if limit <= 0:
+        raise UsageError("--max-line must be more than nothing")
+    return Rules(
+        main_key=config.main_key,
+        agents=config.agents if config.roster_is_explicit else None,
+        scope=str(config.get("session.scope", None).value or "per-sender"),
+        max_line_bytes=limit,
+        skip_empty=skip_empty,
+        prefer_index=prefer_index,
+        keep_index=keep_index,
+        rebuild_index=rebuild_index,
+    )
+
+
+def _job(common: Common, config: Config, rules: Any) -> Job:
+    from openclaw_cli.config.paths import agent_target
+    from openclaw_cli.migration.importing import Job
+
+    targets = common.targets(config)
+
+    def target_of(agent_id: str) -> Target:
+        known = next((target for target in targets if target.agent_id == agent_id), None)
+        return known or agent_target(config, common.state_dir, agent_id, environment())
+
+    return Job(common.state_dir, targets, rules, common.now_ms, target_of)
+
+
+def _owned_import(common: Common, config: Config, job: Job, *, assume_stopped: bool, allow_owner: bool) -> Report:
+    """Own the state directory, then import; the lock is given back whatever happens."""
+    from openclaw_cli import locks
+    from openclaw_cli.migration import discovery, importing
+    from openclaw_cli.storage.lockfile import Exclusive
+
+    owned = locks.take(
+        common.state_dir,
+        config_path=config.openclaw_path,
+        take_lock=Exclusive,
+        now_ms=common.now_ms,
+        wait_ms=common.wait_ms,
+        assume_stopped=assume_stopped,
+        allow_owner=allow_owner,
+    )
+    with owned:
+        stale = list(owned.issues)
+        for target in job.targets:
+            names = list(discovery.list_directory(target.sessions_dir).files[discovery.FileClass.LOCK])
+            stale.extend(locks.check_transcript_locks(target.sessions_dir, names, common.now_ms))
+        report = _with_progress(common, job, importing.run)
+        report.issues[:0] = stale
+        return report
+
+
+def _with_progress(common: Common, job: Job, act: Any) -> Report:
+    """Plan, then act with a bar by bytes of the transcripts."""
+    from dataclasses import replace
+
+    from openclaw_cli.migration.importing import plan_all
+
+    plans = plan_all(job)
+    total = sum(plan.source_bytes for plan in plans)
+    with output.Progress(total, act.__name__.replace("_", " "), common) as bar:
+        return act(replace(job, on_bytes=bar.advance), plans)
+
+
+def _emit(report: Report, common: Common, *, dry_run: bool) -> int:
+    output.emit(report.as_json(dry_run=dry_run), lambda: report.text(dry_run=dry_run), common)
+    return int(report.status())

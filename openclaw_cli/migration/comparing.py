@@ -1,0 +1,101 @@
+"""What a store already holds, seen by a dry run: stored rows, stored events, and ids that occur twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from openclaw_cli.config.paths import Target
+from openclaw_cli.errors import Issue, OpenClawError
+from openclaw_cli.migration.plan import KeyPlan
+from openclaw_cli.storage import connection, events, sessions
+from openclaw_cli.storage.connection import Store
+from openclaw_cli.storage.encoding import decode
+
+_EVENT_OF_ID = (
+    "SELECT event_json, event_zstd, event_utf8_bytes FROM transcript_events"
+    " JOIN transcript_event_identities USING (session_id, seq) WHERE session_id = ? AND event_id = ?"
+)
+
+
+class Existing:
+    """The databases that an import would write into, opened for reading; what cannot be read is an issue."""
+
+    def __init__(self, target_of: Callable[[str], Target], issues: list[Issue]) -> None:
+        self._target_of = target_of
+        self._issues = issues
+        self._open: dict[str, Store | None] = {}
+
+    def of(self, agent_id: str, own: Target) -> Store | None:
+        """The database of an agent, None where there is none yet."""
+        if agent_id not in self._open:
+            target = own if own.agent_id == agent_id else self._target_of(agent_id)
+            self._open[agent_id] = self._readable(target)
+        return self._open[agent_id]
+
+    def entries(self, target: Target) -> int:
+        """Number of session keys in the target's own database."""
+        store = self.of(target.agent_id, target)
+        return 0 if store is None else sum(1 for _ in sessions.read_nodes(store, columns=["session_key"]))
+
+    def _readable(self, target: Target) -> Store | None:
+        if not target.sqlite_path.exists():
+            return None
+        try:
+            store = connection.open_read(target.sqlite_path, agent_id=target.agent_id)
+        except OpenClawError as error:
+            self._issues.append(Issue(f"sqlite_{error.code}", "error", error.message))
+            return None
+        self._issues.extend(store.issues)
+        return store
+
+    def __enter__(self) -> Existing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for store in self._open.values():
+            if store is not None:
+                store.close()
+
+
+class Duplicates:
+    """Finds ids under which a transcript offers different events, against itself and against the store.
+
+    Holds two hashes per event, no text: about 150 bytes for each.
+    """
+
+    def __init__(self, store: Store | None, session_id: str) -> None:
+        self._seen: dict[int, int] = {}
+        self._session_id = session_id
+        self._store = store if store is not None and events.count(store, session_id) else None
+        self._position = 0
+        self.divergent: list[tuple[int, str]] = []
+
+    def add(self, text: bytes, value: Any) -> None:
+        """Look at the next event."""
+        position = self._position
+        self._position += 1
+        identity = events.identity_of(value)
+        if identity is None:
+            return
+        event_id, content = identity.event_id, hash(text)
+        known = self._seen.setdefault(hash(event_id), content)
+        if known != content or not self._fits_store(event_id, text):
+            self.divergent.append((position, event_id))
+
+    def _fits_store(self, event_id: str, text: bytes) -> bool:
+        if self._store is None:
+            return True
+        row = self._store.execute(_EVENT_OF_ID, (self._session_id, event_id)).fetchone()
+        return row is None or decode(*row) == text
+
+
+def stale_issues(store: Store, keyed: KeyPlan) -> list[Issue]:
+    """`stale_index` when the store's row of a key is newer than the index's and was kept."""
+    sql = "SELECT current_session_id, updated_at FROM session_nodes WHERE session_key = ? AND entry_valid = 1"
+    row = store.execute(sql, (keyed.key,)).fetchone()
+    if row is None or row[1] <= keyed.entry["updatedAt"]:
+        return []
+    message = "the row in the store is newer than the one in the index and is kept (--prefer-index turns this round)"
+    facts = {"storedSessionId": row[0], "storedUpdatedAt": row[1], "indexUpdatedAt": keyed.entry["updatedAt"]}
+    return [Issue("stale_index", "warning", message, keyed.key, facts)]

@@ -1,0 +1,177 @@
+"""One transcript on its way into the store: hashed, parsed and upgraded in a single pass of constant memory.
+
+A dry run and an import read through the same class; only what they do with the events differs (design D4, D9).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from openclaw_cli import jsonl
+from openclaw_cli.durable import FileIdentity, SourceChangedError, fingerprint
+from openclaw_cli.errors import Issue
+from openclaw_cli.jstext import dumps, stringify
+from openclaw_cli.migration.discovery import Source
+from openclaw_cli.transcript.upgrade import Upgrader
+
+OnBytes = Callable[[int], None]
+
+
+class Reading:
+    """One pass over a transcript for one session.
+
+    `events` is iterated once; then `tally`, `identity` and `header_missing` say what was met. `identity` is that of
+    exactly the bytes that were parsed.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        session_id: str,
+        *,
+        max_line_bytes: int,
+        policy: jsonl.Policy = jsonl.Policy.IMPORT,
+        on_bytes: OnBytes | None = None,
+    ) -> None:
+        self.source = source
+        self.session_id = session_id
+        self.tally = jsonl.Tally(file=str(source.path))
+        self.identity: FileIdentity | None = None
+        self.header_missing = False
+        self.offered = 0
+        self._max_line_bytes = max_line_bytes
+        self._policy = policy
+        self._on_bytes = on_bytes
+
+    def events(self) -> Iterator[tuple[bytes, Any]]:
+        """(JSON text as stored, parsed form) of every event; raises `SourceChangedError` when the file changes."""
+        for _, text, value in self.located():
+            yield text, value
+
+    def located(self) -> Iterator[tuple[int, bytes, Any]]:
+        """As `events`, with the line that each event came from."""
+        with open(self.source.path, "rb", buffering=0) as stream:
+            before = os.fstat(stream.fileno())
+            hashed = _Hashed(stream)
+            yield from self._upgraded(hashed)
+            after = os.fstat(stream.fileno())
+        if fingerprint(before) != fingerprint(after) or hashed.bytes != after.st_size:
+            message = f"{self.source.path} changed while it was imported"
+            raise SourceChangedError(message, hint="stop the program that writes it, then run again")
+        digest = hashed.digest.hexdigest()
+        self.identity = FileIdentity(after.st_dev, after.st_ino, after.st_mtime_ns, after.st_size, digest)
+
+    def _upgraded(self, stream: _Hashed) -> Iterator[tuple[int, bytes, Any]]:
+        upgrader = Upgrader(str(self.source.path), self.session_id)
+        records = jsonl.read(
+            stream,  # type: ignore[arg-type]  # only read(size) is used
+            file=str(self.source.path),
+            policy=self._policy,
+            tally=self.tally,
+            max_line_bytes=self._max_line_bytes,
+            on_bytes=self._on_bytes,
+        )
+        first = True
+        for record in records:
+            if first:
+                self.header_missing = not _is_header(record.value)
+                first = False
+            value, changed = upgrader.feed(record)
+            if value is None:
+                continue
+            self.offered += 1
+            yield record.line, dumps(value) if changed else stringify(record.raw, value), value
+
+    def issues(self, session_key: str | None) -> list[Issue]:
+        """What the pass found, for the report."""
+        found = []
+        tally = self.tally
+        if tally.damage or tally.damage_omitted:
+            found.append(_damage_issue(tally, session_key))
+        if self.header_missing:
+            message = (
+                f"{self.source.path} has no session header; its entries got new ids, as the real import gives them."
+                " The real runtime does not open such a transcript: compact it into a successor first"
+            )
+            found.append(Issue("header_missing", "warning", message, session_key))
+        return found
+
+
+class SidecarReading:
+    """One pass over a trajectory sidecar: damaged lines are passed over, since the file stays whole in the archive."""
+
+    def __init__(self, source: Source, max_line_bytes: int) -> None:
+        self.tally = jsonl.Tally(file=str(source.path))
+        self._source = source
+        self._max_line_bytes = max_line_bytes
+
+    def rows(self) -> Iterator[tuple[bytes, Any]]:
+        """(JSON text, parsed form) of every usable line."""
+        with open(self._source.path, "rb", buffering=0) as stream:
+            records = jsonl.read(
+                stream,
+                file=str(self._source.path),
+                policy=jsonl.Policy.SCAN,
+                tally=self.tally,
+                max_line_bytes=self._max_line_bytes,
+            )
+            for record in records:
+                yield stringify(record.raw, record.value), record.value
+
+    def issues(self, session_key: str | None) -> list[Issue]:
+        """The damage, as a warning: no part of a conversation is in these files."""
+        if not self.tally.damage:
+            return []
+        message = f"{self._source.path}: {len(self.tally.damage)} damaged line(s) were left out of the trajectory"
+        facts = {"damage": [damage.as_json() for damage in self.tally.damage[:10]]}
+        return [Issue("trajectory_malformed", "warning", message, session_key, facts)]
+
+
+class _Hashed:
+    """A reader that hashes what goes through it, so that the file is read once."""
+
+    __slots__ = ("_read", "bytes", "digest")
+
+    def __init__(self, stream: Any) -> None:
+        self._read = stream.read
+        self.digest = hashlib.sha256()
+        self.bytes = 0
+
+    def read(self, size: int) -> bytes:
+        """As a raw stream's read."""
+        block: bytes = self._read(size)
+        self.bytes += len(block)
+        self.digest.update(block)
+        return block
+
+
+def lines_of(
+    source: Source, session_id: str, positions: set[int], ids: set[str], max_line_bytes: int
+) -> dict[Any, int]:
+    """Lines of the events at `positions` and of the first event of each of `ids`; a second pass, for messages only."""
+    reading = Reading(source, session_id, max_line_bytes=max_line_bytes)
+    lines: dict[Any, int] = {}
+    for position, (line, _, value) in enumerate(reading.located()):
+        if position in positions:
+            lines[position] = line
+        event_id = value.get("id") if isinstance(value, dict) else None
+        if isinstance(event_id, str) and event_id.strip() in ids:
+            lines.setdefault(event_id.strip(), line)
+    return lines
+
+
+def _is_header(value: object) -> bool:
+    return isinstance(value, dict) and value.get("type") == "session"
+
+
+def _damage_issue(tally: jsonl.Tally, session_key: str | None) -> Issue:
+    kinds = ", ".join(sorted({str(damage.kind) for damage in tally.damage}))
+    stopped = f"; the import of this session ends at line {tally.stopped_at}" if tally.stopped_at else ""
+    lost = f"; {tally.lines_lost} lost, {tally.lines_salvageable} salvageable" if tally.has_errors else ""
+    message = f"{tally.file}: damage ({kinds}){stopped}{lost}; the original stays whole in the archive"
+    severity = "error" if tally.has_errors else "warning"
+    facts = {"linesLost": tally.lines_lost, "linesSalvageable": tally.lines_salvageable}
+    return Issue("transcript_malformed", severity, message, session_key, facts)
