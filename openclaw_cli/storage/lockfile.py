@@ -1,0 +1,55 @@
+"""The SQLite lock file by which programs of one host agree on the owner of a state directory (store format §3.5)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import apsw
+
+from openclaw_cli.errors import BusyError
+from openclaw_cli.storage.connection import translate
+
+
+class Exclusive:
+    """An exclusive lock on the database file `path`, held until `release` or the end of the process.
+
+    The owner keeps `BEGIN EXCLUSIVE` open on the file, with its journal in memory so that nothing else appears beside
+    it. The file is created when it is missing (mode 0600) and stays afterwards.
+    """
+
+    __slots__ = ("_connection", "path")
+
+    def __init__(self, path: Path, wait_ms: int = 0) -> None:
+        """Take the lock, waiting at most `wait_ms`. Raises BusyError when another process has it."""
+        self.path = path
+        self._connection: apsw.Connection | None = None
+        # SQLite would create the file with the umask's mode; a lock that others can open is one that they can hold.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        except apsw.Error as error:
+            raise translate(error, path) from error
+        try:
+            connection.set_busy_timeout(wait_ms)
+            connection.execute("PRAGMA journal_mode=MEMORY").fetchall()
+            connection.execute("BEGIN EXCLUSIVE")
+        except (apsw.BusyError, apsw.LockedError) as error:
+            connection.close()
+            raise BusyError(f"{path} is locked by another process", path=str(path)) from error
+        except apsw.Error as error:
+            connection.close()
+            raise translate(error, path) from error
+        self._connection = connection
+
+    def release(self) -> None:
+        """Give the lock back; doing it twice is harmless."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Exclusive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
