@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,8 +27,8 @@ def register(app: typer.Typer) -> None:
         app,
         "scan-lifecycles",
         example=(
-            "openclaw-cli scan-lifecycles ~/.openclaw/agents/main/sessions/4f1c….jsonl",
-            "openclaw-cli scan-lifecycles --json *.jsonl | jq '.totals.byState'",
+            "openclaw-cli scan-lifecycles ~/.openclaw/agents/main/sessions/*.jsonl",
+            "openclaw-cli scan-lifecycles --json --no-tokens session.jsonl | jq '.totals.byState'",
         ),
         exits=(Exit.ISSUES, Exit.NOT_FOUND),
         without=("store", "agent", "all_agents", "dry_run", "wait", "now"),
@@ -69,18 +70,20 @@ def _scan(spec: str, common: Common, keep_last: int, *, count: bool) -> SourceSc
 
     with open_source(spec, sys.stdin.buffer) as source, _progress(source, common) as bar:
         path = source.path
-        return scan.scan(
+        found = scan.scan(
             source,
             keep_last=keep_last,
             count_tokens=count,
             child_sessions=(lambda: index.child_sessions(path)) if path is not None else None,
             on_bytes=bar.advance,
         )
+        return replace(found, warnings=(*(issue.message for issue in source.issues), *found.warnings))
 
 
 def _progress(source: SourceFile, common: Common) -> output.Progress:
-    size = source.path.stat().st_size if source.path is not None else None
-    return output.Progress(size, "scanning", common)
+    """A bar by bytes; a compressed file has no total, because what is read are its unpacked bytes."""
+    packed = source.path is None or source.path.suffix == ".zst"
+    return output.Progress(None if packed else source.size_bytes, "scanning", common)
 
 
 def totals(scans: Sequence[SourceScan]) -> dict[str, Any]:

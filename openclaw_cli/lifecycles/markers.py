@@ -29,6 +29,7 @@ _EVENT_HEAD = re.compile(
     r"(?P<event>\[Internal task completion event\])[ \t]*\n"
     r"|(?P<plain>A background task completed\. Use this result to reply[^\n]*)\n\n?"
 )
+_EVENT_OPENINGS = ("[Internal task completion event]", "A background task completed.")
 _FIELDS = re.compile(
     r"source: (?P<source>[^\n]*)\n"
     r"(?:session_key: (?P<key>[^\n]*)\n)?"
@@ -68,6 +69,7 @@ _SETTLE_ITEM = re.compile(
 )
 _DOCUMENT = re.compile(r"\s*subagent (['\"‘“`])(?P<name>.+?)(['\"’”`]) completed\.?\s*", re.IGNORECASE)
 
+_RUNTIME = re.compile(r"\bruntime\s+([^•\n(]+)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)(?![a-z])")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _COUNT = r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)\b"
@@ -142,7 +144,7 @@ def parse_stats(line: str) -> dict[str, Any]:
     Token numbers are rounded by their writer (`53.8k`); `unknown` and `n/a` leave the key out.
     """
     stats: dict[str, Any] = {}
-    runtime = re.search(r"\bruntime\s+([^•\n(]+)", line)
+    runtime = _RUNTIME.search(line)
     if runtime and (elapsed := duration_ms(runtime[1])) is not None:
         stats["runtimeMs"] = elapsed
     if tokens := _TOKENS.search(line):
@@ -150,12 +152,12 @@ def parse_stats(line: str) -> dict[str, Any]:
         if tokens[3]:
             stats["inputTokens"] = _amount(tokens[3], tokens[4])
             stats["outputTokens"] = _amount(tokens[5], tokens[6])
-    if cache := _CACHE.search(line):
+    if "prompt/cache " in line and (cache := _CACHE.search(line)):
         stats["promptCacheTokens"] = _amount(cache[1], cache[2])
-    if cost := _COST.search(line):
+    if "$" in line and (cost := _COST.search(line)):
         stats["estimatedCostUsd"] = float(cost[1])
-    for name, value in _NAMED.findall(line):
-        stats[name] = value.strip()
+    if "session" in line or "transcript" in line:
+        stats.update((name, value.strip()) for name, value in _NAMED.findall(line))
     return stats
 
 
@@ -191,7 +193,10 @@ def _known(value: str | None) -> str | None:
 def _events(text: str, injected: bool) -> Iterator[Notice]:
     """Eras D, E, F and H: the block of field lines."""
     position = 0
-    while head := _EVENT_HEAD.search(text, position):
+    while any(text.find(opening, position) >= 0 for opening in _EVENT_OPENINGS):
+        head = _EVENT_HEAD.search(text, position)
+        if head is None:
+            return
         position = head.end()
         fields = _FIELDS.match(text, position)
         if fields is None:
