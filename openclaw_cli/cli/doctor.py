@@ -128,7 +128,7 @@ def inspect(
     from openclaw_cli.migration import inspecting
 
     if file is not None:
-        found = inspecting.inspect_file(file, max_line_bytes=parse_size_bytes(max_line))
+        found = inspecting.inspect_file(file, max_line_bytes=parse_size_bytes(max_line), top=top)
         output.emit(found.as_json(), found.text(), common)
         return int(found.status())
     config = common.config()

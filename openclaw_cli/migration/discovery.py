@@ -165,6 +165,13 @@ def read_header(path: Path) -> Header:
         value = jstext.parse(first)
     except ValueError:
         return Header("damaged")
+    return header_of(value)
+
+
+def header_of(value: object) -> Header:
+    """The header that a transcript's first record is, of kind `foreign` when it is none."""
+    if value is None:
+        return Header("empty")
     if not isinstance(value, dict) or value.get("type") != "session":
         return Header("foreign")
     identity = value.get("id")

@@ -170,7 +170,25 @@ def _target_text(target: TargetReport) -> Iterator[str]:
                 f" {damage.bytes} bytes, {damage.action}"
             )
         yield from _more(len(target.damage))
+    yield from _stats_text(target.extra)
+    if target.unreferenced:
+        names = ", ".join(path.name for path in target.unreferenced[:MAX_SHOWN_ISSUES])
+        yield f"  unreferenced: {names}"
+        yield from _more(len(target.unreferenced))
     yield from _issue_text(target.issues)
+
+
+def _stats_text(extra: dict[str, Any]) -> Iterator[str]:
+    stats = extra.get("dbStats")
+    if stats:
+        check = stats.get("integrityCheck", "no database")
+        yield f"  database {stats['dbSizeBytes']} bytes, log {stats['walSizeBytes']} bytes, quick check: {check}"
+        for row in stats["largestSessions"]:
+            yield f"  session {row['sessionId']}: {row['events']} event(s), {row['rowBytes']} bytes"
+    for big in extra.get("top", ()):
+        place = f"seq {big['seq']}" if "seq" in big else f"{big['file']} line {big['line']}"
+        named = " ".join(str(big[name]) for name in ("type", "tool") if big[name])
+        yield f"  {big['bytes']} bytes: session {big['sessionId']}, {place}, {named or 'unknown'}"
 
 
 def _issue_text(issues: Iterable[Issue]) -> Iterator[str]:
