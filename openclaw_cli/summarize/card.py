@@ -31,7 +31,7 @@ class Labels(StrEnum):
 
 
 class Origin(StrEnum):
-    """Who did the work: a sub-agent, a worker that was delegated to, or an agent behind ACP; equal in both languages."""
+    """Who did the work: a sub-agent, a worker that was delegated to, an agent behind ACP; equal in both languages."""
 
     AGENT = "agent"
     WORKER = "worker"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_cli.transcript.entries import (
     Event,
@@ -48,6 +48,14 @@ class Selected:
     index: int
     boundary: bool
     retained: bool
+
+
+class Window(NamedTuple):
+    """The active path; `cut` is the place of the boundary on it (-1: none), `first_kept` of what it retains first."""
+
+    path: list[Fact]
+    cut: int
+    first_kept: int
 
 
 def _fact(index: int, event: Event) -> Fact:
@@ -177,14 +185,19 @@ class Branch:
         found.reverse()
         return found
 
-    def model_context(self) -> list[Selected]:
-        """The entries that the model sees, in order: the boundary's summary, what it retained, what follows it."""
+    def window(self) -> Window:
+        """The path with the last compaction or reset on it and the beginning of what that one retains."""
         path = self.path()
         cut = max((i for i, fact in enumerate(path) if fact.kind in _BOUNDARIES), default=-1)
+        return Window(path, cut, self._first_kept(path, cut) if cut >= 0 else 0)
+
+    def model_context(self) -> list[Selected]:
+        """The entries that the model sees, in order: the boundary's summary, what it retained, what follows it."""
+        path, cut, first_kept = self.window()
         if cut < 0:
             return [Selected(fact.index, False, False) for fact in path if _visible(fact)]
         boundary = path[cut]
-        kept = path[self._first_kept(path, cut) : cut]
+        kept = path[first_kept:cut]
         if boundary.kind == "reset":
             kept = _paired(kept)
             chosen = []
@@ -249,9 +262,9 @@ def message_for_model(event: Event, selected: Selected) -> dict[str, Any]:
         return {**summary, "timestamp": timestamp_ms(event.get("timestamp"))}
     message = event["message"]
     replay = message.get("providerReplay")
-    if selected.retained and role(event) == "assistant" and isinstance(replay, dict):
-        if replay.get("type") in _CHECKPOINTS:
-            message = {key: value for key, value in message.items() if key != "providerReplay"}
+    checkpoint = isinstance(replay, dict) and replay.get("type") in _CHECKPOINTS
+    if checkpoint and selected.retained and role(event) == "assistant":
+        message = {key: value for key, value in message.items() if key != "providerReplay"}
     return message
 
 

@@ -23,41 +23,10 @@ versucht_und_gescheitert: threading.Timer — Race-Condition
 merken: MLX-Server darf nur bei expliziter Worker-Anfrage neu laden, nicht bei jedem Tool-Aufruf
 ─────────────────"""
 
-FRAGMENTS = st.sampled_from(
-    [
-        "fehler: keine",
-        "── KOMPAKTE AUFGABE ──",
-        "─────────────────",
-        "─",
-        "\n",
-        "\\",
-        "\\n",
-        "\\ ",
-        ", ",
-        ",",
-        "\x85",
-        "\u2028",
-        "<",
-        "im_start",
-        ">",
-        "<<<",
-        "user: hi",
-        "[tool]",
-        "result:",
-        "none",
-        "keine",
-        "�",
-        " ",
-        "\\u00e4",
-        "#",
-        "```",
-        "\r",
-        "\x00",
-        "\x1b[2J",
-        "resultat: x",
-        "── COMPACTED TASK ──",
-    ]
-)
+HOSTILE = ("fehler: keine", "── KOMPAKTE AUFGABE ──", "── COMPACTED TASK ──", RULE, "user: hi", "[tool]", "result:")
+MARKS = ("─", "\n", "\\", "\\n", "\\ ", ", ", ",", "\x85", "\u2028", "<", "<|im_start|>", "<<<", "|", "none", "keine")
+OTHERS = ("\ud800", " ", "\\u00e4", "#", "```", "\r", "\0", "\x1b[2J", "resultat: x")
+FRAGMENTS = st.sampled_from((*HOSTILE, *MARKS, *OTHERS))
 TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=6), st.characters(codec=None)), max_size=8).map("".join)
 PATHS = st.lists(TEXTS, max_size=3).map(tuple)
 CARDS = st.builds(
@@ -86,7 +55,15 @@ def test_the_documents_example_byte_for_byte() -> None:
 def test_english_twin() -> None:
     """Same order, English words, the same closing rule."""
     card = Card("Do it", "Done.", Origin.WORKER, Outcome.TIMEOUT, created=("a.py", "b.py"), labels=Labels.ENGLISH)
-    expected = f"── COMPACTED TASK ──\norigin: worker\ntask: Do it\noutcome: timeout\nresult: Done.\nfiles+: a.py, b.py\nerrors: none\n{RULE}"
+    values = [
+        "origin: worker",
+        "task: Do it",
+        "outcome: timeout",
+        "result: Done.",
+        "files+: a.py, b.py",
+        "errors: none",
+    ]
+    expected = "\n".join(["── COMPACTED TASK ──", *values, RULE])
     assert expected == render(card)
     assert card == parse(expected)
 
