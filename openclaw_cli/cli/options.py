@@ -6,7 +6,6 @@ signature, its example and its exit statuses to its help, and registers it.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import time
@@ -17,12 +16,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo
+import typer.core
+from typer.core import TyperGroup
 
 from openclaw_cli.cli.registry import REGISTRY
 from openclaw_cli.config import Config, Target, environment, load, resolve_state_dir, targets
 from openclaw_cli.config.values import parse_duration_ms, parse_time_ms
 from openclaw_cli.errors import NotFoundError, UsageError
+
+# With this set, typer loads rich for every help page, only to put a backslash before a bracket.
+typer.core.HAS_RICH = False
 
 DEFAULT_WAIT_MS = 250
 CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -112,9 +115,17 @@ SELECTORS = frozenset({"store", "agent", "all_agents"})
 VALUE_OPTIONS = frozenset({"--state-dir", "--config", "--store", "--agent", "--wait", "--now"})
 
 
-def new_app() -> typer.Typer:
+class _RegistryOrder(TyperGroup):
+    """The top group: its help lists the commands in the order of the registry."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in REGISTRY if name in self.commands]
+
+
+def new_app(*, top: bool = False) -> typer.Typer:
     """A typer application without rich, pretty exceptions and completion through the program itself."""
     return typer.Typer(
+        cls=_RegistryOrder if top else TyperGroup,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -181,24 +192,10 @@ def _with_shared(function: Callable[..., int | None], shared: list[str]) -> Call
         return function(make_common(given), **values)
 
     del wrapped.__wrapped__  # typer would read the signature behind it
-    parameters = [_with_default_in_help(parameter) for parameter in (*own, *added)]
+    parameters = [*own, *added]
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapped
-
-
-def _with_default_in_help(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The parameter with its default as a sentence of its help: typer's own mark shows a stray backslash."""
-    if typing.get_origin(parameter.annotation) is not Annotated:
-        return parameter
-    kind, *metadata = typing.get_args(parameter.annotation)
-    shown = [copy.copy(item) for item in metadata]
-    for item in shown:
-        if isinstance(item, (OptionInfo, ArgumentInfo)):
-            item.show_default = False
-            if parameter.default not in (None, False, True, "", inspect.Parameter.empty):
-                item.help = f"{item.help or ''} Default: {parameter.default}.".strip()
-    return parameter.replace(annotation=Annotated[(kind, *shown)])
 
 
 def make_common(given: dict[str, Any]) -> Common:

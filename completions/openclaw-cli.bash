@@ -1,0 +1,66 @@
+# bash completion for openclaw-cli
+_openclaw_cli() {
+    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" path="" word skip=""
+    local -a before=("${COMP_WORDS[@]:1:COMP_CWORD-1}")
+    for word in "${before[@]}"; do
+        if [[ -n $skip ]]; then skip=""; continue; fi
+        case "$word" in
+            --active|--agent|--archived|--card-tokens|--config|--file|--keep-last|--labels|--limit|--max-line|--now|--output|--state-dir|--store|--top|--wait|-o) skip=1 ;;
+            -*) ;;
+            *) case "$path $word" in
+                ' doctor') path="$path $word" ;;
+                ' doctor inspect') path="$path $word" ;;
+                ' doctor dry-run') path="$path $word" ;;
+                ' doctor import') path="$path $word" ;;
+                ' doctor validate') path="$path $word" ;;
+                ' sessions') path="$path $word" ;;
+                ' sessions list') path="$path $word" ;;
+                ' scan-lifecycles') path="$path $word" ;;
+                ' compact') path="$path $word" ;;
+                ' demo') path="$path $word" ;;
+                ' config') path="$path $word" ;;
+                ' config show') path="$path $word" ;;
+                ' completion') path="$path $word" ;;
+                ' man') path="$path $word" ;;
+            esac ;;
+        esac
+    done
+    COMPREPLY=()
+    case "$previous" in
+        --active) COMPREPLY=(); return ;;
+        --agent) COMPREPLY=(); return ;;
+        --archived) COMPREPLY=($(compgen -W "hide include only" -- "$current")); return ;;
+        --card-tokens) COMPREPLY=(); return ;;
+        --config) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --keep-last) COMPREPLY=(); return ;;
+        --labels) COMPREPLY=(); return ;;
+        --limit) COMPREPLY=(); return ;;
+        --max-line) COMPREPLY=(); return ;;
+        --now) COMPREPLY=(); return ;;
+        --output) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --state-dir) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --store) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --top) COMPREPLY=(); return ;;
+        --wait) COMPREPLY=(); return ;;
+        -o) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    esac
+    case "$path" in
+        "") COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
+        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate -h --help" -- "$current")) ;;
+        ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor import') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --keep-index --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor validate') COMPREPLY=($(compgen -W "--max-line --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions') COMPREPLY=($(compgen -W "list -h --help" -- "$current")) ;;
+        ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
+        ' compact') COMPREPLY=($(compgen -W "-o --output --force --lifecycles --conversation --keep-last --card-tokens --labels --state-dir --config --dry-run --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
+        ' demo') COMPREPLY=($(compgen -W "--keep --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' config') COMPREPLY=($(compgen -W "show -h --help" -- "$current")) ;;
+        ' config show') COMPREPLY=($(compgen -W "--origin --state-dir --config --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' completion') COMPREPLY=($(compgen -W "bash zsh fish --debug -h --help" -- "$current")) ;;
+        ' man') COMPREPLY=($(compgen -W "--debug -h --help" -- "$current")) ;;
+    esac
+}
+complete -o filenames -F _openclaw_cli openclaw-cli
