@@ -22,8 +22,9 @@ hypothesis.settings.register_profile("full", max_examples=1000, deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--full`: the counts that a release is judged by, and the tests marked `slow`."""
+    """`--full`: the counts that a release is judged by, and the tests marked `slow`. `--rewrite`: see the help."""
     parser.addoption("--full", action="store_true", help="full counts, tests marked slow included")
+    parser.addoption("--rewrite", action="store_true", help="write the present output into expected files")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -98,14 +98,17 @@ def prepare(folder: Path, environment: Mapping[str, str]) -> Stage:
 
 
 def play(stage: Stage) -> Iterator[Played]:
-    """Play the story step by step: look, import, list, validate, scan, fold."""
+    """Play the story step by step: look, try, import, list, validate, scan, fold."""
     where = ("--all-agents", "--state-dir", str(stage.state_dir))
     yield stage.run("Look at a file-era store; nothing is written", ("doctor", "inspect", *where), tell_inspect)
+    yield stage.run(
+        "Read all that an import would read; nothing is written", ("doctor", "dry-run", *where), tell_dry_run
+    )
     imported = stage.run("Import it into SQLite; the old files are archived", ("doctor", "import", *where), tell_import)
     yield imported
     listed = stage.run("List the sessions", ("sessions", "list", *where), tell_sessions)
     yield listed
-    yield stage.run("Compare the store with its sources", ("doctor", "validate", *where), tell_validate)
+    yield stage.run("See that nothing is left outside the store", ("doctor", "validate", *where), tell_validate)
     source = str(transcript_of(MAIN_KEY, listed.report, imported.report))
     yield stage.run("Find the sub-tasks of the long conversation", ("scan-lifecycles", source), tell_scan)
     argv = ("compact", "--lifecycles", source, "-o", str(stage.folded))
@@ -136,23 +139,29 @@ def first_card(folded: Path) -> str:
 
 
 def tell_inspect(report: Report) -> Iterator[str]:
-    """How much there is, and what is damaged."""
-    totals, targets = report["totals"], report["targets"]
-    lines = sum(target["linesTotal"] for target in targets)
-    files = sum(target["referencedTranscriptFiles"] for target in targets)
-    yield f"{totals['legacyEntries']} sessions, {files} transcripts, {lines} lines"
-    for target in targets:
+    """How much there is."""
+    totals = report["totals"]
+    files = sum(target["referencedTranscriptFiles"] for target in report["targets"])
+    yield f"{totals['legacyEntries']} sessions and {files} transcripts in files, {totals['sqliteEntries']} sessions in SQLite"
+
+
+def tell_dry_run(report: Report) -> Iterator[str]:
+    """How many lines there are, and which are damaged."""
+    totals = report["totals"]
+    yield f"{totals['linesTotal']} lines, {totals['damage']} damaged, {totals['linesLost']} records lost"
+    for target in report["targets"]:
         for damage in target["damage"]:
             place = f"{Path(damage['file']).name}, line {damage['line']}, byte {damage['byteOffset']}"
-            yield f"damage: {damage['kind']} ({damage['bytes']} bytes) in {place}"
+            yield f"{damage['kind']}: {damage['bytes']} bytes in {place}"
 
 
 def tell_import(report: Report) -> Iterator[str]:
     """What the store holds now, and what was found on the way."""
     totals = report["totals"]
+    yield f"{totals['importedEntries']} sessions and {totals['importedTranscriptEvents']} events imported"
     yield (
-        f"{totals['importedEntries']} sessions and {totals['importedTranscriptEvents']} events imported, "
-        f"{totals['archivedTranscriptFiles']} transcripts archived"
+        f"{totals['validatedEntries']} sessions and {totals['validatedTranscriptEvents']} events compared with their "
+        f"sources, then {totals['archivedTranscriptFiles']} transcripts archived"
     )
     for target in report["targets"]:
         for issue in target["issues"]:
@@ -168,11 +177,10 @@ def tell_sessions(report: Report) -> Iterator[str]:
 
 
 def tell_validate(report: Report) -> Iterator[str]:
-    """What was compared."""
+    """What is in the store, and what is still in files only."""
     totals = report["totals"]
-    checked = f"{totals['validatedEntries']} sessions and {totals['validatedTranscriptEvents']} events checked"
     errors = sum(issue["severity"] == "error" for target in report["targets"] for issue in target["issues"])
-    yield f"{checked}, {errors} errors"
+    yield f"{totals['sqliteEntries']} sessions in SQLite, {totals['legacyEntries']} left in an index, {errors} errors"
 
 
 def tell_scan(report: Report) -> Iterator[str]:

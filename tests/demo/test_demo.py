@@ -64,12 +64,13 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_story_tells_import_list_scan_and_fold(document: Any) -> None:
-    """Six steps in order; the import is complete; the finished sub-tasks are folded and the others kept."""
-    inspect, imported, listed, validated, scan, fold = (step["report"] for step in document["steps"])
+    """Seven steps in order; the import is complete; the finished sub-tasks are folded and the others kept."""
+    inspect, tried, imported, listed, validated, scan, fold = (step["report"] for step in document["steps"])
 
-    assert ["torn-tail"] == [damage["kind"] for target in inspect["targets"] for damage in target["damage"]]
+    assert ["torn-tail"] == [damage["kind"] for target in tried["targets"] for damage in target["damage"]]
     assert (5, 5) == (inspect["totals"]["legacyEntries"], imported["totals"]["importedEntries"])
-    assert imported["totals"]["importedTranscriptEvents"] == validated["totals"]["validatedTranscriptEvents"]
+    assert imported["totals"]["importedTranscriptEvents"] == imported["totals"]["validatedTranscriptEvents"]
+    assert (5, 0) == (validated["totals"]["sqliteEntries"], validated["totals"]["legacyEntries"])
     assert "agent:main:discord:channel:4242" in {row["key"] for row in listed["sessions"]}
     assert 7 == scan["totals"]["lifecycles"]
     assert {
@@ -90,8 +91,8 @@ def test_printed_commands_are_the_ones_that_ran(run_cli: Callable[..., Any], tmp
 
     printed = [shlex.split(line.removeprefix("$ openclaw-cli ")) for line in stdout.splitlines() if line[:2] == "$ "]
     assert status == 0
-    assert [[*step["argv"][:2], step["argv"][-1]] for step in document["steps"][:4]] == [
-        [*argv[:2], argv[-1]] for argv in printed[:4]
+    assert [[*step["argv"][:2], step["argv"][-1]] for step in document["steps"][:5]] == [
+        [*argv[:2], argv[-1]] for argv in printed[:5]
     ]
     assert len(document["steps"]) == len(printed)
     assert [] == list(tmp_path.glob("openclaw-demo-*"))
