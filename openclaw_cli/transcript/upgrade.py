@@ -1,4 +1,4 @@
-"""Rows of a transcript file as the store keeps them: format 1 and 2 become 3, 3 and 4 stay (store format §5, §6.3, §10).
+"""Rows of a transcript file as the store keeps them: versions 1 and 2 become 3, 3 and 4 stay (store format §5, §10).
 
 Everything here is what the real importer does, row by row and in its order, so that a row of ours equals a row of its.
 Values are changed in place; new keys go to the end, as in JavaScript.
@@ -76,7 +76,6 @@ class Upgrader:
         self._previous: str | None = None
         # Rows of a version 1 file that got no id; a compaction that points at one of them points nowhere.
         self._without_id: set[int] = set()
-        self._seen: set[bytes] = set()
 
     @property
     def header_found(self) -> bool:
@@ -84,16 +83,16 @@ class Upgrader:
         return self._plan is not None and self._plan.header_index >= 0
 
     def feed(self, record: Row) -> tuple[Any, bool]:
-        """(the row as the store keeps it, whether it differs from the line); (None, True) for one that is left out.
+        """(the row as the store keeps it, whether it differs from the line).
 
-        Left out are exact repetitions of rows without an id; rows with one are told apart by the store.
+        Exact repetitions are given too: the store knows the rows it has.
         """
         self._index += 1
         value = record.value
         if self._plan is None:
             self._plan = Plan(0, _version(value)) if _is_header(value) else Plan(-1, 1)
         if not isinstance(value, dict):
-            return (None, True) if self._is_repeated(value) else (value, False)
+            return value, False
         changed = _load(value)
         if self._index == self._plan.header_index:
             changed = self._upgrade_header(value) or changed
@@ -101,7 +100,7 @@ class Upgrader:
             changed = self._upgrade_entry(value) or changed
         changed = _rename_provider(value) or changed
         changed = _move_media(value) or changed
-        return (None, True) if self._is_repeated(value) else (value, changed)
+        return value, changed
 
     def _upgrade_header(self, header: dict[str, Any]) -> bool:
         before = list(header.items())
@@ -146,14 +145,6 @@ class Upgrader:
 
     def _id_of(self, index: int) -> str:
         return f"{self._prefix}-{_base36(index)}"
-
-    def _is_repeated(self, value: Any) -> bool:
-        if isinstance(value, dict) and isinstance(value.get("id"), str) and value["id"].strip(jstext.JS_WHITESPACE):
-            return False
-        digest = hashlib.sha256(jstext.dumps(value)).digest()
-        known = digest in self._seen
-        self._seen.add(digest)
-        return known
 
     @property
     def _version(self) -> int | float:
