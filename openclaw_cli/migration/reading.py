@@ -15,7 +15,7 @@ from openclaw_cli.durable import FileIdentity, SourceChangedError, fingerprint
 from openclaw_cli.errors import Issue
 from openclaw_cli.jstext import dumps, stringify
 from openclaw_cli.migration.discovery import Source
-from openclaw_cli.transcript.upgrade import Upgrader
+from openclaw_cli.transcript.upgrade import Plan, Upgrader, plan
 
 OnBytes = Callable[[int], None]
 
@@ -65,7 +65,7 @@ class Reading:
         self.identity = FileIdentity(after.st_dev, after.st_ino, after.st_mtime_ns, after.st_size, digest)
 
     def _upgraded(self, stream: _Hashed) -> Iterator[tuple[int, bytes, Any]]:
-        upgrader = Upgrader(str(self.source.path), self.session_id)
+        upgrader: Upgrader | None = None
         records = jsonl.read(
             stream,  # type: ignore[arg-type]  # only read(size) is used
             file=str(self.source.path),
@@ -74,16 +74,29 @@ class Reading:
             max_line_bytes=self._max_line_bytes,
             on_bytes=self._on_bytes,
         )
-        first = True
         for record in records:
-            if first:
-                self.header_missing = not _is_header(record.value)
-                first = False
+            if upgrader is None:
+                # A header that is not the first row decides about the rows before it too: look for it beforehand.
+                found = None if _is_header(record.value) else self._find_header()
+                upgrader = Upgrader(str(self.source.path), self.session_id, found)
+                self.header_missing = found is not None and found.header_index < 0
             value, changed = upgrader.feed(record)
             if value is None:
                 continue
             self.offered += 1
             yield record.line, dumps(value) if changed else stringify(record.raw, value), value
+
+    def _find_header(self) -> Plan:
+        with open(self.source.path, "rb", buffering=0) as stream:
+            return plan(
+                jsonl.read(
+                    stream,
+                    file=str(self.source.path),
+                    policy=self._policy,
+                    tally=jsonl.Tally(),
+                    max_line_bytes=self._max_line_bytes,
+                )
+            )
 
     def issues(self, session_key: str | None) -> list[Issue]:
         """What the pass found, for the report."""
