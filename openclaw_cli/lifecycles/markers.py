@@ -46,8 +46,10 @@ _OPEN_END = re.compile(
     r"|---\n+(?:\[Internal task|A background task|Queued #\d))"
 )
 _STATS_LINE = re.compile(r"\s*Stats: ([^\n]*)")
-_WRAPPER = re.compile(r"^(?:OpenClaw runtime context \(internal\)|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>)", re.MULTILINE)
 _DATE_PREFIX = r"(?:\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d[^\]\n]*\] ?)?"
+_WRAPPER = re.compile(
+    rf"^{_DATE_PREFIX}(?:OpenClaw runtime context \(internal\)|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>)", re.MULTILINE
+)
 _QUEUE_PREFIX = r"(?:\[Queued announce messages while agent was busy\]\s*)?(?:-{3}\s*Queued #\d+\s*)?"
 _LEAD = re.compile(rf"\s*{_DATE_PREFIX}{_QUEUE_PREFIX}{_DATE_PREFIX}")
 _MEMORY_PREFACE = re.compile(rf"\s*{_DATE_PREFIX}Note: Reference memory\b")
@@ -204,7 +206,8 @@ def _events(text: str, injected: bool) -> Iterator[Notice]:
         result, position = _read_result(text, fields.end())
         stats = _STATS_LINE.match(text, position)
         position = stats.end() if stats else position
-        if fields["source"].strip() == "cron" or fields["type"].strip() != "subagent task":
+        trusted = injected or _stands_alone(text, head.start())
+        if not trusted or fields["source"].strip() == "cron" or fields["type"].strip() != "subagent task":
             continue
         yield Notice(
             format=EVENT if head["event"] else PLAIN,
@@ -215,7 +218,6 @@ def _events(text: str, injected: bool) -> Iterator[Notice]:
             label=_known(fields["task"]),
             stats=parse_stats(stats[1]) if stats else {},
             result=result,
-            trusted=injected or _stands_alone(text, head.start()),
             position=head.start(),
             end=position,
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openclaw_cli.lifecycles import blocks, markers
-from openclaw_cli.lifecycles.passes import Call, Marker
+from openclaw_cli.lifecycles.facts import Call, Marker
 from openclaw_cli.lifecycles.records import Completion, Spawn, SpawnResult, State
 
 _SETTLE_TITLE_CHARS = 256

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from openclaw_cli.lifecycles import blocks, markers
-from openclaw_cli.lifecycles.blocks import Answer, Request
+from openclaw_cli.lifecycles.blocks import Request
+from openclaw_cli.lifecycles.facts import Call, Carrier, Chain, Marker, Texts, timestamp_of
 from openclaw_cli.transcript import entries
 
 _CALL_TYPES = entries.TOOL_CALL_TYPES
@@ -21,116 +20,7 @@ _HEADER = "session"
 # A code-mode record names its code call; more calls than this never lie between the two.
 _RECENT_CALLS = 2048
 _MAX_NAMES = 10_000
-_TEXT_BUDGET_CHARS = 6 * 2**20
-_TEXT_CHARS = 48 * 2**10
-_TEXT_CHARS_OVER_BUDGET = 2 * 2**10
 _UNANSWERED = ("error", "aborted")
-
-
-@dataclass(slots=True)
-class Carrier:
-    """An assistant message that holds tracked calls: the result line of each tool-call block, by block index.
-
-    `has_words`: it holds text or anything else that stays when its calls go.
-    """
-
-    line: int
-    has_words: bool = False
-    results: dict[int, int | None] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Call:
-    """A tracked tool call: a spawn, a look at children, or any other call of a message that holds one of these."""
-
-    carrier: Carrier
-    block: int
-    entry_id: str | None
-    call_id: str | None
-    request: Request
-    timestamp: str | None
-    timestamp_ms: int | None
-    failed_message: bool
-    in_code: bool = False
-    names: tuple[str, ...] = ()
-    task: str | None = None
-    answer: Answer | None = None
-    answer_line: int | None = None
-    answer_entry_id: str | None = None
-    nested: list[int] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Marker:
-    """One notice with the entry it stands in. `removable`: the entry holds no words of a person."""
-
-    line: int
-    entry_id: str | None
-    timestamp: str | None
-    timestamp_ms: int | None
-    notice: markers.Notice
-    removable: bool = False
-    reply: str | None = None
-
-
-class Chain:
-    """The parent links of all entries: hashes of the ids, and apart the few links that do not go to the previous entry.
-
-    An entry without `parentId`, or with one that is unknown, follows the previous entry (lifecycles §5).
-    """
-
-    def __init__(self) -> None:
-        self.lines = array("Q")
-        self.offsets = array("Q")
-        self._ids = array("q")
-        self._jumps: list[tuple[int, int | None]] = []
-        self._last_id: str | None = None
-
-    def add(self, line: int, offset: int, value: Mapping[str, Any]) -> None:
-        """Note an entry; the header is none."""
-        self.lines.append(line)
-        self.offsets.append(offset)
-        parent = value.get("parentId", self._last_id)
-        if parent != self._last_id:
-            self._jumps.append((len(self.lines) - 1, hash(parent) if isinstance(parent, str) else None))
-        identity = value.get("id")
-        if type(identity) is str:
-            self._ids.append(hash(identity))
-            if "appendMode" not in value or value["appendMode"] != "side":
-                self._last_id = identity
-        else:
-            self._ids.append(0)
-
-    def links(self) -> dict[int, int | None]:
-        """Line of an entry → line of its parent (None: a root), for the entries that do not follow the previous one."""
-        wanted = {parent for _, parent in self._jumps if parent is not None}
-        known: dict[int, int] = {}
-        if wanted:
-            known = {identity: index for index, identity in enumerate(self._ids) if identity in wanted}
-        found: dict[int, int | None] = {}
-        for index, parent in self._jumps:
-            if parent is None:
-                found[self.lines[index]] = None
-            elif parent in known:
-                found[self.lines[index]] = self.lines[known[parent]]
-        return found
-
-
-class Texts:
-    """Keeps texts for the cards, cut in the middle when they are long; less of each once the budget is used up."""
-
-    def __init__(self) -> None:
-        self._left = _TEXT_BUDGET_CHARS
-
-    def keep(self, text: str | None) -> str | None:
-        """The text, or its beginning and end with a mark in between."""
-        if text is None:
-            return None
-        limit = _TEXT_CHARS if self._left > _TEXT_CHARS else _TEXT_CHARS_OVER_BUDGET
-        if len(text) > limit:
-            text = text[: limit * 3 // 4] + "\n[…]\n" + text[-limit // 4 :]
-        self._left -= len(text)
-        return text
 
 
 class Passes:
@@ -341,6 +231,7 @@ class Passes:
             return
         name = markers.document_name(text)
         if name and (message.get("role") == "system" or markers.injected_message(message)):
+            self._turn_open = False
             notice = markers.Notice(markers.DOCUMENT, "completed", "ok", label=name)
             self._unanswered.append(self._note(line, value, notice, removable=True))
 
@@ -392,10 +283,10 @@ class Passes:
             call.nested.append(line)
         elif request.name in self._names and (call or parent in self._recent):
             call = self._spawn_in_code(line, value, details, request, call)
-        if call is not None and request.name in self._names and call.answer is None:
-            call.answer = blocks.answer_of(
-                {**blocks.as_object(details.get("result")), "isError": details.get("isError")}
-            )
+        if call is not None and request.name in self._names and (call.answer is None or call.answer.child_key is None):
+            result = blocks.as_object(details.get("result"))
+            told = blocks.answer_of({**result, "isError": details.get("isError")})
+            call.answer = told if call.answer is None or told.child_key is not None else call.answer
 
     def _spawn_in_code(
         self, line: int, value: dict[str, Any], details: dict[str, Any], request: Request, call: Call | None
@@ -427,24 +318,3 @@ def _has_words(content: list[Any]) -> bool:
         if kind not in entries.TEXT_TYPES or str(block.get("text") or "").strip():
             return True
     return False
-
-
-def timestamp_of(value: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """An entry's time as ISO text and epoch milliseconds; without one of its own that of its message."""
-    stamp = value.get("timestamp")
-    if stamp is None:
-        message = value.get("message")
-        stamp = message.get("timestamp") if isinstance(message, dict) else None
-    moment = entries.timestamp_ms(stamp)
-    if isinstance(stamp, str):
-        return stamp, moment
-    return (iso(moment) if moment is not None else None), moment
-
-
-def iso(moment_ms: int) -> str | None:
-    """Epoch milliseconds as ISO 8601 UTC with milliseconds and Z; None when no calendar holds them."""
-    try:
-        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,8 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
 from openclaw_cli.lifecycles import markers
+from openclaw_cli.lifecycles.facts import Call, Marker
 from openclaw_cli.lifecycles.matching import Task
-from openclaw_cli.lifecycles.passes import Call, Marker, Passes
+from openclaw_cli.lifecycles.passes import Passes
 from openclaw_cli.lifecycles.records import Removal
 
 NOT_ANSWERED = "completion not answered yet"

@@ -26,8 +26,9 @@ CANONICAL_TYPES = frozenset(
         "session_info",
     }
 )
-TOOL_CALL_TYPES = frozenset({"toolCall", "toolUse", "tool_use", "functionCall"})
-TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+# Tuples, not sets: a stored `type` may be a list or an object, which no set can be asked for.
+TOOL_CALL_TYPES = ("toolCall", "toolUse", "tool_use", "functionCall")
+TEXT_TYPES = ("text", "input_text", "output_text")
 
 # JavaScript's white space; `str.strip()` also removes \x1c-\x1f and \x85 and leaves U+FEFF.
 JS_SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
