@@ -1,0 +1,221 @@
+"""Whatever a conversation looks like, a folded one is whole: links, pairs, words of people, the model's view."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from conversations import Conversation, call, spawn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openclaw_cli.lifecycles import fold, scan
+from openclaw_cli.lifecycles.fold import DATA_TYPE
+from openclaw_cli.summarize.card import parse
+from openclaw_cli.transcript import estimate
+from openclaw_cli.transcript.context import Branch, message_for_model
+from openclaw_cli.transcript.entries import text_of
+from openclaw_cli.transcript.tree import Tree
+
+
+@dataclass
+class Source:
+    """A transcript in memory."""
+
+    name: str
+    stream: BinaryIO
+
+
+STEPS = st.sampled_from(
+    ["user", "says", "tools", "spawn", "spawn+", "spawn2", "complete", "complete", "poll", "custom", "side", "branch"]
+    + ["compaction", "reset", "parentless", "dangling", "opaque", "label", "leaf", "note"]
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> Conversation:
+    """Steps of a conversation in any order; results follow their calls, completions follow their spawns."""
+    talk = Conversation(version=draw(st.sampled_from([3, 4])))
+    talk.user("Begin.")
+    opened: list[int] = []
+    number = 0
+    for step in draw(st.lists(STEPS, max_size=28)):
+        match step:
+            case "user":
+                talk.user(f"word {talk.count}")
+            case "says" | "parentless" | "dangling":
+                talk.says(parent={"parentless": "absent", "dangling": "gone"}.get(step, ...))
+            case "tools":
+                talk.assistant([call("t"), call("t", "write", path="b.txt")])
+                talk.result("t")
+                talk.result("t", tool="write")
+            case "spawn" | "spawn+" | "spawn2":
+                extra = [{"type": "text", "text": "delegating"}] if step == "spawn+" else []
+                count = 2 if step == "spawn2" else 1
+                new = list(range(number + 1, number + 1 + count))
+                number += count
+                others = [call("o")] if draw(st.booleans()) else []
+                talk.assistant([*extra, *map(spawn, new), *others])
+                for one in draw(st.permutations([*new, *([0] if others else [])])):
+                    talk.accepted(one) if one else talk.result("o")
+                opened.extend(new)
+            case "complete":
+                if opened:
+                    talk.completed(opened.pop(draw(st.integers(0, len(opened) - 1))), answer=f"Result {talk.count}.")
+            case "poll":
+                key = {"action": "list"}
+                talk.assistant([call("p", "subagents", **key)])
+                talk.result("p", tool="subagents")
+            case "custom":
+                talk.entry("custom", customType="x", data={})
+            case "note":
+                talk.entry("custom_message", customType="n", content="note", display=True)
+            case "side":
+                talk.says("aside", parent=talk.last)
+                talk.rows[-1]["appendMode"] = "side"
+            case "branch":
+                known = [row["id"] for row in talk.rows[1:]]
+                talk.user("other way", parent=draw(st.sampled_from(known)))
+            case "compaction":
+                known = [row["id"] for row in talk.rows[1:]]
+                kept = draw(st.sampled_from([*known, "own"]))
+                talk.entry("compaction", summary="Sum.", firstKeptEntryId=kept, tokensBefore=5)
+            case "reset":
+                talk.entry("reset", reason="new")
+            case "opaque":
+                talk.entry("unknown_kind", x=1)
+            case "label":
+                talk.entry("label", targetId=draw(st.sampled_from([row["id"] for row in talk.rows[1:]])), label="l")
+            case "leaf":
+                target = draw(st.sampled_from([row["id"] for row in talk.rows[1:]]))
+                talk.entry("leaf", targetId=target)
+    for one in opened[: draw(st.integers(0, 3))]:
+        talk.completed(one)
+    talk.says("end")
+    return talk
+
+
+def fold_of(data: bytes) -> tuple[bytes, fold.Plan]:
+    source = Source("made-up", io.BytesIO(data))
+    plan = fold.plan(scan.scan(source), source.stream)
+    return b"".join(fold.rewritten(plan, source.stream)), plan
+
+
+def rows_of(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def is_user(row: dict[str, Any]) -> bool:
+    message = row.get("message", {})
+    return message.get("role") == "user" and "provenance" not in message
+
+
+def path_ids(rows: list[dict[str, Any]]) -> list[str]:
+    tree = Tree()
+    for seq, row in enumerate(rows):
+        tree.add(seq, row)
+    return [rows[node.seq]["id"] for node in tree.path()]
+
+
+def pairs(rows: list[dict[str, Any]]) -> tuple[Counter[str], Counter[str]]:
+    """Tool calls and tool results of the whole file, by id."""
+    calls: Counter[str] = Counter()
+    results: Counter[str] = Counter()
+    for row in rows:
+        message = row.get("message", {})
+        if message.get("role") == "toolResult":
+            results[message["toolCallId"]] += 1
+        if message.get("role") == "assistant":
+            calls.update(block["id"] for block in message["content"] if block["type"] == "toolCall")
+    return calls, results
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations())
+def test_ids_are_unique_and_links_resolve(talk: Conversation) -> None:
+    """No id occurs twice; what resolved before resolves afterwards, and parents stand before their children."""
+    out, plan = fold_of(talk.data())
+    rows = rows_of(out)
+    ids = [row["id"] for row in rows]
+    assert len(ids) == len(set(ids))
+    known: set[Any] = {None}
+    for row in rows[1:]:
+        if plan.folded or row.get("parentId") != "gone":
+            assert row.get("parentId") in known
+        for name in ("targetId", "fromId", "firstKeptEntryId"):
+            assert row.get(name) in {*known, "own"}
+        known.add(row["id"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations())
+def test_no_call_without_result_and_no_result_without_call(talk: Conversation) -> None:
+    """Of each call that goes its result goes, and the other way round."""
+    out, _ = fold_of(talk.data())
+    calls, results = pairs(rows_of(out))
+    assert calls == results
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations())
+def test_words_of_people_stay(talk: Conversation) -> None:
+    """Every user message is there, in order, with the same content."""
+    out, _ = fold_of(talk.data())
+    kept = [row["message"] for row in rows_of(out) if is_user(row)]
+    assert [row["message"] for row in talk.rows if is_user(row)] == kept
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations())
+def test_active_path_is_the_old_one_minus_removals_plus_cards(talk: Conversation) -> None:
+    """Kept entries of the path keep their order; each card is on it when something that it stands for was."""
+    out, plan = fold_of(talk.data())
+    rows = rows_of(out)
+    by_id = {row["id"]: row for row in rows}
+    new = path_ids(rows)
+    inserted = {f.card_id for f in plan.folded.values()} | {f.data_id for f in plan.folded.values()}
+    old = path_ids(talk.rows)
+    assert [identity for identity in old if identity in by_id] == [i for i in new if i not in inserted]
+    for folded in plan.folded.values():
+        removed = by_id[folded.data_id]["data"]["removedEntryIds"]
+        if set(removed) & set(old):
+            assert folded.card_id in new
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations())
+def test_folding_twice_and_again_gives_the_same_bytes(talk: Conversation) -> None:
+    """Deterministic and idempotent; cards can be read back."""
+    data = talk.data()
+    out, plan = fold_of(data)
+    assert out == fold_of(data)[0]
+    assert out == fold_of(out)[0]
+    cards = [f.text for f in plan.folded.values()]
+    assert len(cards) == sum(text_of(row.get("message")) in cards for row in rows_of(out))
+    assert len(cards) == sum(row.get("customType") == DATA_TYPE for row in rows_of(out))
+    for text in cards:
+        parse(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations())
+def test_context_estimates_are_those_of_the_files(talk: Conversation) -> None:
+    """What the report says of the context equals the estimate over the rebuilt contexts of both files."""
+    data = talk.data()
+    out, plan = fold_of(data)
+    assert context_tokens(rows_of(data)) == plan.context_tokens_before
+    assert context_tokens(rows_of(out)) == plan.context_tokens_after
+
+
+def context_tokens(rows: list[dict[str, Any]]) -> int:
+    """The estimate of the rebuilt context; an unknown parent is read as every importer reads it."""
+    tree, branch = Tree(), Branch()
+    for index, row in enumerate(rows):
+        unknown = row.get("parentId") is not None and row["parentId"] not in tree.nodes
+        node = tree.add(index, row)
+        branch.feed(index, {**row, "parentId": node.parent} if unknown and node else row)
+    chosen = branch.model_context()
+    return sum(estimate.message_tokens(message_for_model(rows[one.index], one)) for one in chosen)
