@@ -121,6 +121,41 @@ def migrate(entry: Mapping[str, Any]) -> dict[str, Any]:
     return migrated
 
 
+def repair(entry: dict[str, Any]) -> list[str]:
+    """Take members of a wrong type out of the entry's external `delivery`; gives their paths.
+
+    The real program copies such a `delivery` as it is, then fails at every look at the store.
+    """
+    stored = entry.get("delivery")
+    if not isinstance(stored, dict) or stored.get("kind") != "external":
+        return []
+    repaired, gone = dict(stored), []
+    for part, names in _TEXT_MEMBERS.items():
+        members = stored.get(part)
+        if not isinstance(members, dict):
+            continue
+        wrong = [name for name in names if not isinstance(members.get(name), str | None)]
+        if "threadId" in members and not _is_thread(members["threadId"]):
+            wrong.append("threadId")
+        if wrong:
+            repaired[part] = {name: value for name, value in members.items() if name not in wrong}
+            gone += [f"{part}.{name}" for name in wrong]
+    if gone:
+        entry["delivery"] = repaired
+    return gone
+
+
+def _is_thread(value: object) -> bool:
+    return value is None or isinstance(value, str) or columns.number(value) is not None
+
+
+_TEXT_MEMBERS = {
+    "route": ("channel", "accountId"),
+    "context": ("channel", "to", "accountId"),
+    "origin": ("provider", "to", "accountId", "from"),
+}
+
+
 def _improves(stored: Mapping[str, Any], legacy: Mapping[str, Any]) -> bool:
     """Whether the retired fields know a delivery that the new field has lost."""
     if stored["kind"] == "none":

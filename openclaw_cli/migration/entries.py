@@ -130,10 +130,16 @@ def normalise(
         findings.error(problem or "")
         return Normalised(named, owner_agent(named) or agent_id, None, tuple(findings.problems))
     shaped = _creator(delivery.migrate(_named(entry, findings)))
+    broken = delivery.repair(shaped)
+    if broken:
+        findings.warn("delivery_repaired", f"delivery has members of a wrong type: {', '.join(broken)}", fields=broken)
     _settle_lineage(shaped, findings, agent_id=agent_id, main_key=main_key, scope=scope, agents=agents)
     if started_ms is not None and columns.number(shaped.get("sessionStartedAt")) is None:
         shaped["sessionStartedAt"] = started_ms
-    invented = _settle_time(shaped, findings, now_ms)
+    _settle_times(shaped, findings)
+    invented = _settle_updated_at(shaped, now_ms)
+    if invented:
+        findings.notes.append("updatedAt missing")
     final = proven_key(named, shaped)
     if final != key:
         findings.warn("key_canonicalised", f"session key is stored as {final}", canonicalKey=final)
@@ -196,7 +202,7 @@ def _settle_link(
     if stored is None:
         return
     settled = canonical_key(stored, agent_id=agent_id, **rules) if isinstance(stored, str) else ""
-    if settled == stored:
+    if settled and settled == stored:
         return
     if settled:
         holder[name] = settled
@@ -206,18 +212,42 @@ def _settle_link(
         findings.warn("lineage_dropped", f"{path} names no session and is left out", field=path)
 
 
-def _settle_time(entry: dict[str, Any], findings: _Findings, now_ms: int) -> bool:
-    """A whole updatedAt in milliseconds; True when it had to be invented."""
-    stored = columns.number(entry.get("updatedAt"))
-    whole = columns.integer(stored)
-    if whole is not None:
-        if whole != stored:
-            findings.warn("entry_time_rounded", "updatedAt is no whole number of milliseconds and was rounded")
-            entry["updatedAt"] = whole
+_TIMES = (
+    "updatedAt",
+    "sessionStartedAt",
+    "startedAt",
+    "endedAt",
+    "createdAt",
+    "pinnedAt",
+    "archivedAt",
+    "lastReadAt",
+    "lastInteractionAt",
+    "lastActivityAt",
+)
+"""Times that integer columns mirror."""
+
+
+def _settle_times(entry: dict[str, Any], findings: _Findings) -> None:
+    """Whole milliseconds, because the real program fails at each write of an entry with another number here."""
+    for name in _TIMES:
+        stored = columns.number(entry.get(name))
+        whole = columns.integer(stored)
+        if stored is None or whole == stored:
+            continue
+        if whole is None:
+            del entry[name]
+            findings.warn("entry_time_dropped", f"{name} is no time in milliseconds and is left out", field=name)
+        else:
+            entry[name] = whole
+            findings.warn("entry_time_rounded", f"{name} is no whole number of milliseconds and is rounded", field=name)
+
+
+def _settle_updated_at(entry: dict[str, Any], now_ms: int) -> bool:
+    """Fill in a missing updatedAt; True when it was missing."""
+    if columns.number(entry.get("updatedAt")) is not None:
         return False
     started = columns.integer(entry.get("sessionStartedAt"))
     entry["updatedAt"] = now_ms if started is None else started
-    findings.notes.append("updatedAt missing")
     return True
 
 
@@ -396,7 +426,8 @@ def acp_receipt(
     meta = entry.get("acp")
     if not _is_truthy(meta):
         return None
-    revision = entry.get("lifecycleRevision")
+    # Receipts with another type here are refused by every reader, and with them the session.
+    revision = entry.get("lifecycleRevision") if isinstance(entry.get("lifecycleRevision"), str) else None
     key = source_key.strip(JS_WHITESPACE)
     bound = {"sessionKey": key, "sessionBinding": session_id if revision is None else revision, "meta": meta}
     serialized = _sorted_json(bound)

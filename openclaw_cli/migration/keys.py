@@ -86,9 +86,7 @@ def split_agent(key: str) -> tuple[str, str] | None:
 def owner_agent(key: str) -> str | None:
     """The agent whose store a key belongs to; None for the sentinels and for legacy keys without an agent."""
     parsed = split_agent(fold(key))
-    if parsed is None or not _AGENT_ID.match(parsed[0]):
-        return None
-    return normal_agent_id(parsed[0])
+    return parsed[0] if parsed is not None and _AGENT_ID.match(parsed[0]) else None
 
 
 def canonical_key(
@@ -101,9 +99,10 @@ def canonical_key(
 ) -> str:
     """The canonical key of `key` as it was found in the store of `agent_id`; "" when nothing can be made of it.
 
-    Legacy keys get `agent:<agent_id>:` in front; every name of a main session becomes the one with `main_key`, or
-    `global` where `session.scope` is `global`. `agents` is the roster: when it has no `main`, `agent:main:main` names
-    the main session of `agent_id`. The agent of the result may be another one than `agent_id` (see `owner_agent`).
+    Keys without a valid `agent:<id>:` in front get that of `agent_id`; every name of a main session becomes the one
+    with `main_key`, or `global` where `session.scope` is `global`. `agents` is the roster: when it has no `main`,
+    keys of `main` are those of `agent_id`. The agent of the result may be another one than `agent_id` (see
+    `owner_agent`).
     """
     folded = fold(key)
     if not folded or folded in SENTINELS:
@@ -112,13 +111,13 @@ def canonical_key(
     own = normal_agent_id(agent_id)
     parsed = split_agent(folded)
     if parsed is None or not _AGENT_ID.match(parsed[0]):
+        # The channel of such a group is not known any more; `unknown` stands for it.
         rest = f"unknown:{folded}" if folded.startswith(("group:", "channel:")) else folded
     else:
         owner, rest = parsed
-        # Installations without an agent `main` still have its name on their main session.
+        # An installation that named its agent later still has `main` in the keys of the time before.
         is_old_name = owner == DEFAULT_AGENT and agents is not None and DEFAULT_AGENT not in agents
-        if not (is_old_name and rest in ("main", main)):
-            own = owner
+        own = own if is_old_name else owner
     if rest in ("main", main):
         return "global" if scope == "global" else f"agent:{own}:{main}"
     return f"agent:{own}:{rest}"

@@ -47,7 +47,7 @@ NODE_PROJECTIONS = (
 """Columns of session_nodes that mirror the entry."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_INTEGER = 2**63 - 1
+_MAX_INTEGER = 2**53 - 1
 
 
 def text(value: object) -> str | None:
@@ -78,16 +78,16 @@ def number(value: object) -> int | float | None:
 
 
 def integer(value: object) -> int | None:
-    """An INTEGER column: a finite number, a fraction rounded; None for what 64 bits cannot hold.
+    """An INTEGER column: a finite number, a fraction rounded; None beyond JavaScript's safe integers.
 
-    The real program fails on a fraction here, so there is no row of its own to compare a rounded one with.
+    The real program cannot write a fraction and cannot read a larger integer; either would cost it the whole store.
     """
     found = number(value)
     if found is None:
         return None
-    # Halves go up, as JavaScript's Math.round does.
-    whole = found if isinstance(found, int) else math.floor(found + 0.5)
-    return whole if -_MAX_INTEGER - 1 <= whole <= _MAX_INTEGER else None
+    # JavaScript's numbers are doubles; Math.round lets halves go up.
+    whole = int(float(found)) if isinstance(found, int) else math.floor(found + 0.5)
+    return whole if -_MAX_INTEGER <= whole <= _MAX_INTEGER else None
 
 
 def number_text(value: object) -> str:

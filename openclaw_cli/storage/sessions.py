@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from openclaw_cli.jstext import dumps, parse
+from openclaw_cli.jstext import JS_WHITESPACE, dumps, parse
 from openclaw_cli.storage import columns, conversations
 from openclaw_cli.storage.connection import Store
 
@@ -123,7 +123,9 @@ def _carried_over(session_key: str, entry: Mapping[str, Any], previous: dict[str
         merged["agentHarnessId"] = harness
     _drop_foreign(merged, "providerReview", session_id)
     if stored.get("sandbox") == "required":
-        _set_all(merged, {name: stored.get(name) for name in ("createdVia", "createdActor", "createdAt")})
+        for name in ("createdVia", "createdActor", "createdAt"):
+            merged.pop(name, None)
+            merged |= {name: stored[name]} if name in stored else {}
         merged["sandbox"] = "required"
     involvement = stored.get("profileInvolvement") or merged.get("profileInvolvement")
     if isinstance(involvement, dict):
@@ -136,14 +138,6 @@ def _carried_over(session_key: str, entry: Mapping[str, Any], previous: dict[str
     if previous is not None and not same:
         merged.pop("visibility", None)
     return merged
-
-
-def _set_all(entry: dict[str, Any], values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        if value is None:
-            entry.pop(name, None)
-        else:
-            entry[name] = value
 
 
 def _drop_foreign(entry: dict[str, Any], name: str, session_id: object) -> None:
@@ -308,6 +302,16 @@ def _is_bound(receipt: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
     if revision != entry.get("lifecycleRevision"):
         return False
     return revision is not None or receipt.get("sessionId") == entry.get("sessionId")
+
+
+def set_main_key(store: Store, main_key: str, now_ms: int) -> None:
+    """Tell the store how main sessions are called; the real program refuses `agent:<id>:main` when it is not `main`."""
+    folded = main_key.strip(JS_WHITESPACE).lower() or "main"
+    store.execute(
+        "INSERT INTO session_key_contract (id, main_key, updated_at) VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET"
+        " main_key = excluded.main_key, updated_at = excluded.updated_at WHERE main_key != excluded.main_key",
+        (folded, now_ms),
+    )
 
 
 READABLE = frozenset((
