@@ -185,6 +185,11 @@ def _owned_import(common: Common, config: Config, job: Job, *, assume_stopped: b
     from openclaw_cli.migration import discovery, importing
     from openclaw_cli.storage.lockfile import Exclusive
 
+    # The old writers' locks first: when one is held, nothing at all has been touched.
+    stale = []
+    for target in job.targets:
+        names = list(discovery.list_directory(target.sessions_dir).files[discovery.FileClass.LOCK])
+        stale.extend(locks.check_transcript_locks(target.sessions_dir, names, common.now_ms))
     owned = locks.take(
         common.state_dir,
         config_path=config.openclaw_path,
@@ -195,13 +200,9 @@ def _owned_import(common: Common, config: Config, job: Job, *, assume_stopped: b
         allow_owner=allow_owner,
     )
     with owned:
-        stale = list(owned.issues)
-        for target in job.targets:
-            names = list(discovery.list_directory(target.sessions_dir).files[discovery.FileClass.LOCK])
-            stale.extend(locks.check_transcript_locks(target.sessions_dir, names, common.now_ms))
         report = _with_progress(common, job, importing.run)
-        report.issues[:0] = stale
-        return report
+    report.issues[:0] = [*owned.issues, *stale]
+    return report
 
 
 def _with_progress(common: Common, job: Job, act: Any) -> Report:
