@@ -142,7 +142,7 @@ def tell_inspect(report: Report) -> Iterator[str]:
     """How much there is."""
     totals = report["totals"]
     files = sum(target["referencedTranscriptFiles"] for target in report["targets"])
-    yield f"{totals['legacyEntries']} sessions and {files} transcripts in files, {totals['sqliteEntries']} sessions in SQLite"
+    yield f"{totals['legacyEntries']} sessions with {files} transcripts in files, {totals['sqliteEntries']} in SQLite"
 
 
 def tell_dry_run(report: Report) -> Iterator[str]:
