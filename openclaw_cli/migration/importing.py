@@ -314,13 +314,16 @@ def _write_session(
     before = events.count(store, session.session_id)
     counts = Counts(stored_before=before)
     # A row that another one of the same key supersedes comes last: it is kept as history then, not as the key's row.
-    for keyed in sorted(session.keys, key=lambda keyed: keyed.superseded):
-        counts.entries += _write_key(store, keyed, job, report)
+    keys = sorted(session.keys, key=lambda keyed: keyed.superseded)
+    counts.entries += _write_key(store, keys[0], job, report)
     if reading is None:
         report.issues.extend(missing_issues(session, stored_events=before))
     else:
         _append_events(store, session, reading, counts, job)
         counts.trajectory_events = _load_trajectories(store, session, job, report)
+    # Further keys come behind the events, as in the real import: their windows have seen the transcript.
+    for keyed in keys[1:]:
+        counts.entries += _write_key(store, keyed, job, report)
     counts.validated_entries = _validated_keys(store, session)
     return counts
 

@@ -6,6 +6,7 @@ A dry run and an import read through the same class; only what they do with the 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -65,38 +66,33 @@ class Reading:
         self.identity = FileIdentity(after.st_dev, after.st_ino, after.st_mtime_ns, after.st_size, digest)
 
     def _upgraded(self, stream: _Hashed) -> Iterator[tuple[int, bytes, Any]]:
-        upgrader: Upgrader | None = None
-        records = jsonl.read(
-            stream,  # type: ignore[arg-type]  # only read(size) is used
-            file=str(self.source.path),
-            policy=self._policy,
-            tally=self.tally,
-            max_line_bytes=self._max_line_bytes,
-            on_bytes=self._on_bytes,
-        )
-        for record in records:
-            if upgrader is None:
-                # A header that is not the first row decides about the rows before it too: look for it beforehand.
-                found = None if _is_header(record.value) else self._find_header()
-                upgrader = Upgrader(str(self.source.path), self.session_id, found)
-                self.header_missing = found is not None and found.header_index < 0
+        records = self._records(stream, self.tally, self._on_bytes)
+        first = next(records, None)
+        if first is None:
+            return
+        upgrader = Upgrader(str(self.source.path), self.session_id, self._plan(first))
+        self.header_missing = not upgrader.header_found
+        for record in itertools.chain((first,), records):
             value, changed = upgrader.feed(record)
-            if value is None:
-                continue
             self.offered += 1
             yield record.line, dumps(value) if changed else stringify(record.raw, value), value
 
-    def _find_header(self) -> Plan:
+    def _plan(self, first: jsonl.Record) -> Plan:
+        """Where the header is; only a file that does not begin with it has to be searched for it."""
+        if is_header(first.value):
+            return plan((first,))
         with open(self.source.path, "rb", buffering=0) as stream:
-            return plan(
-                jsonl.read(
-                    stream,
-                    file=str(self.source.path),
-                    policy=self._policy,
-                    tally=jsonl.Tally(),
-                    max_line_bytes=self._max_line_bytes,
-                )
-            )
+            return plan(self._records(stream, jsonl.Tally(), None))
+
+    def _records(self, stream: Any, tally: jsonl.Tally, on_bytes: OnBytes | None) -> Iterator[jsonl.Record]:
+        return jsonl.read(
+            stream,
+            file=str(self.source.path),
+            policy=self._policy,
+            tally=tally,
+            max_line_bytes=self._max_line_bytes,
+            on_bytes=on_bytes,
+        )
 
     def issues(self, session_key: str | None) -> list[Issue]:
         """What the pass found, for the report."""
@@ -176,7 +172,8 @@ def lines_of(
     return lines
 
 
-def _is_header(value: object) -> bool:
+def is_header(value: object) -> bool:
+    """Whether a row is a session header."""
     return isinstance(value, dict) and value.get("type") == "session"
 
 
