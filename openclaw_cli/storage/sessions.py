@@ -304,14 +304,29 @@ def _is_bound(receipt: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
     return revision is not None or receipt.get("sessionId") == entry.get("sessionId")
 
 
-def set_main_key(store: Store, main_key: str, now_ms: int) -> None:
-    """Tell the store how main sessions are called; the real program refuses `agent:<id>:main` when it is not `main`."""
+def set_main_key(store: Store, main_key: str, now_ms: int) -> bool:
+    """Tell the store how main sessions are called (`session.mainKey`); call it before entries are written.
+
+    The real program refuses every `agent:<id>:main` when that is not `main`; so a store that already has such keys
+    keeps its name, and False is given. That program's own repair renames them.
+    """
     folded = main_key.strip(JS_WHITESPACE).lower() or "main"
+    if store.value("SELECT main_key FROM session_key_contract WHERE id = 1") == folded:
+        return True
+    if folded != "main" and store.value(_HAS_PLAIN_MAIN) is not None:
+        return False
     store.execute(
-        "INSERT INTO session_key_contract (id, main_key, updated_at) VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET"
-        " main_key = excluded.main_key, updated_at = excluded.updated_at WHERE main_key != excluded.main_key",
+        "INSERT INTO session_key_contract (id, main_key, updated_at) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+        " main_key = excluded.main_key, updated_at = excluded.updated_at",
         (folded, now_ms),
     )
+    return True
+
+
+_HAS_PLAIN_MAIN = "SELECT 1 FROM session_nodes WHERE " + " OR ".join(
+    f"({name} GLOB 'agent:*:main' AND {name} NOT GLOB 'agent:*:*:main')"
+    for name in ("session_key", "parent_session_key", "spawned_by", "fork_source_session_key")
+)
 
 
 READABLE = frozenset((

@@ -417,19 +417,20 @@ def _entry(entry_json: str) -> dict[str, Any] | None:
 
 
 def _verify_window(store: Store, session_key: str, entry: dict[str, Any]) -> Iterator[Mismatch]:
-    """The window of the entry's session, unless another key with the same session was written later and owns it."""
+    """The window of the entry's session; one that several keys share mirrors whichever was written last."""
     session_id = entry.get("sessionId")
     expected = columns.expected_window_columns(session_key, entry)
     provenance = columns.provenance_columns(entry)
     names = (*expected, *provenance)
-    sql = f"SELECT session_key, {', '.join(names)} FROM session_windows WHERE session_id = ?"
+    keys = "(SELECT count(*) FROM session_nodes WHERE current_session_id = session_windows.session_id)"
+    sql = f"SELECT session_key, {keys}, {', '.join(names)} FROM session_windows WHERE session_id = ?"
     row = store.execute(sql, (session_id,)).fetchone() if type(session_id) is str else None
     if row is None:
         yield Mismatch("session_windows", (session_id,), "session_id", session_id, None)
         return
-    if row[0] != session_key:
+    if row[0] != session_key or row[1] > 1:
         return
-    stored = dict(zip(names, row[1:], strict=True))
+    stored = dict(zip(names, row[2:], strict=True))
     yield from _differences(
         "session_windows", (session_id,), {name: (value, stored[name]) for name, value in expected.items()}
     )
