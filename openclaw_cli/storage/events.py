@@ -342,11 +342,7 @@ class _Appender:
         elif self._projected_any:
             cursor = self._cursor
             state = IndexState(cursor.indexed_seq, cursor.leaf_id, 0, cursor.active_count, cursor.message_count)
-            leaf = None if state.leaf_event_id is None else storable(state.leaf_event_id)
-            store.execute(
-                projections.WRITE_STATE,
-                (session_id, *state._replace(leaf_event_id=leaf), self._last_created_at),
-            )
+            projections.write_state(store, session_id, state, self._last_created_at)
         if observed_ms is not None:
             _observe(store, session_id, observed_ms)
         elif self._result.new:

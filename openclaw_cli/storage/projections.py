@@ -29,7 +29,7 @@ INSERT_MAP = "INSERT INTO session_transcript_fts_rows(id, session_id, message_id
 INSERT_FTS = (
     "INSERT INTO session_transcript_fts(rowid, text, session_id, message_id, role, timestamp) VALUES (?, ?, ?, ?, ?, ?)"
 )
-WRITE_STATE = (
+_WRITE_STATE = (
     "INSERT INTO session_transcript_index_state(session_id, indexed_seq, leaf_event_id, needs_rebuild,"
     " active_event_count, active_message_count, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT(session_id) DO UPDATE SET indexed_seq = excluded.indexed_seq, leaf_event_id = excluded.leaf_event_id,"
@@ -226,8 +226,14 @@ def rebuild(store: Store, session_id: str, now_ms: int) -> IndexState:
     writer.flush()
     state = resolved.state
     if state.indexed_seq >= 0:
-        store.execute(WRITE_STATE, (session_id, *state, now_ms))
+        write_state(store, session_id, state, now_ms)
     return state
+
+
+def write_state(store: Store, session_id: str, state: IndexState, updated_at: int) -> None:
+    """Store where the projections of a session stand."""
+    leaf = None if state.leaf_event_id is None else storable(state.leaf_event_id)
+    store.execute(_WRITE_STATE, (session_id, *state._replace(leaf_event_id=leaf), updated_at))
 
 
 class RowWriter:
