@@ -83,7 +83,8 @@ def open_source(spec: str, stdin: BinaryIO | None = None, *, on_spooled: OnBytes
     except (OSError, ValueError) as error:
         # A name that is too long, or that holds a NUL (ValueError), cannot be that of a file.
         reason = getattr(error, "strerror", None) or "no possible file name"
-        raise NotFoundError(f"{spec!r} cannot be opened: {reason}", hint=_NAME_A_FILE, source=spec) from error
+        shown = repr(spec if len(spec) <= 200 else f"{spec[:200]}…")
+        raise NotFoundError(f"{shown} cannot be opened: {reason}", hint=_NAME_A_FILE) from error
 
 
 def _file(spec: str, path: Path) -> SourceFile:
