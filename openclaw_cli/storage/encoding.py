@@ -43,19 +43,27 @@ def _decompressor() -> zstandard.ZstdDecompressor:
 
 def encode(text: bytes, value: Any) -> EncodedEvent:
     """The columns for the event whose UTF-8 JSON text is `text` and whose parsed form is `value`."""
+    packed = compressed(text, value)
+    if packed is None:
+        return EncodedEvent(text.decode(), None, len(text), None)
+    return EncodedEvent(None, packed[0], len(text), packed[1].decode())
+
+
+def compressed(text: bytes, value: Any) -> tuple[bytes, bytes] | None:
+    """Frame and facts (UTF-8) of an event that is stored compressed; None when it is stored as text."""
     size = len(text)
-    if size < MIN_COMPRESSED_BYTES or size > MAX_COMPRESSED_BYTES or b"\\u" in text or type(value) is not dict:
-        return EncodedEvent(text.decode(), None, size, None)
-    if value.get("type") == "session" and isinstance(value.get("id"), str):
-        return EncodedEvent(text.decode(), None, size, None)
+    if size < MIN_COMPRESSED_BYTES or size > MAX_COMPRESSED_BYTES or type(value) is not dict or b"\\u" in text:
+        return None
+    if value.get("type") == "session" and type(value.get("id")) is str:
+        return None
     allowed = size - max(64, -(-size // 10))
-    packed = _compressor().compress(text)
-    if len(packed) + least_bytes(value) > allowed:
-        return EncodedEvent(text.decode(), None, size, None)
+    frame = _compressor().compress(text)
+    if len(frame) + least_bytes(value) > allowed:
+        return None
     facts = navigation(text, value)
-    if facts is None or len(facts) > MAX_NAVIGATION_BYTES or len(packed) + len(facts) > allowed:
-        return EncodedEvent(text.decode(), None, size, None)
-    return EncodedEvent(None, packed, size, facts.decode())
+    if facts is None or len(facts) > MAX_NAVIGATION_BYTES or len(frame) + len(facts) > allowed:
+        return None
+    return frame, facts
 
 
 def decode(event_json: str | None, event_zstd: bytes | None, utf8_bytes: int | None) -> bytes:

@@ -18,7 +18,7 @@ import apsw
 from openclaw_cli.errors import RefusedError
 from openclaw_cli.storage import projections
 from openclaw_cli.storage.connection import Store
-from openclaw_cli.storage.encoding import decode, encode
+from openclaw_cli.storage.encoding import compressed, decode
 from openclaw_cli.storage.projections import ActiveRow, IndexState, RowWriter, searchable, storable
 from openclaw_cli.transcript.entries import JS_SPACE, timestamp_ms
 from openclaw_cli.transcript.tree import Cursor, Position
@@ -31,7 +31,8 @@ _EVENT_COLUMNS = "event_json, event_zstd, event_utf8_bytes"
 _INSERT_EVENT = (
     "INSERT INTO transcript_events"
     "(session_id, seq, event_json, created_at, event_zstd, event_utf8_bytes, navigation_json)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    # Texts are bound as bytes: turning them into strings and back costs more than anything else that happens here.
+    " VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?, CAST(? AS TEXT))"
 )
 _INSERT_IDENTITY = (
     "INSERT INTO transcript_event_identities"
@@ -234,10 +235,13 @@ class _Appender:
             self._offered_at = at
             seq = self._next_seq
             self._next_seq += 1
-            encoded = encode(text, event)
-            rows.append((session_id, seq, encoded[0], at, encoded[1], encoded[2], encoded[3]))
+            packed = compressed(text, event)
+            if packed is None:
+                rows.append((session_id, seq, text, at, None, len(text), None))
+            else:
+                rows.append((session_id, seq, None, at, packed[0], len(text), packed[1]))
             if self._projecting:
-                self._project(seq, event, at, identity)
+                self._project(seq, text, event, at, identity)
             if identity is not None:
                 event_id, kind, parent, key = identity
                 offered[event_id] = text
@@ -266,7 +270,7 @@ class _Appender:
             (self._session_id, new_generation(), self._now_ms),
         )
 
-    def _project(self, seq: int, event: Any, at: int, identity: Identity | None) -> None:
+    def _project(self, seq: int, text: bytes, event: Any, at: int, identity: Identity | None) -> None:
         """Extend the active path by an event that continues the chain, or give up projecting."""
         cursor = self._cursor
         if identity is not None and identity[1] == "message" and _continues(cursor, seq, event):
@@ -279,6 +283,8 @@ class _Appender:
             return
         self._projected_any = True
         found = searchable(event, at)
+        if found is not None and b"\\u" in text:
+            found = found.storable()
         if row is not None:
             message_position = cursor.message_count - 1 if row[1] else None
             self._writer.add(ActiveRow(cursor.active_count - 1, seq, message_position, int(row[2]), found))

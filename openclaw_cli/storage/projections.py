@@ -48,6 +48,10 @@ class Searchable(NamedTuple):
     role: str
     timestamp: float
 
+    def storable(self) -> Searchable:
+        """The same without lone surrogates. Only an event whose text has a `\\u` escape can hold one."""
+        return self._replace(text=storable(self.text), message_id=storable(self.message_id))
+
 
 class ActiveRow(NamedTuple):
     """One row of the active path, with its search row if it has one."""
@@ -157,12 +161,13 @@ class Resolved:
             if not is_projected(event):
                 continue
             flags = flags_of(event)
+            found = searchable(event, stored_at)
             row = ActiveRow(
                 self._active,
                 seq,
                 self._messages if flags & 1 else None,
                 0 if flags & 2 else 1,
-                searchable(event, stored_at),
+                None if found is None else found.storable(),
             )
             self._active += 1
             self._messages += flags & 1
@@ -259,17 +264,12 @@ class RowWriter:
             self.add_search(row[4])
 
     def add_search(self, found: Searchable) -> None:
-        """Take one search row; its number in the index is assigned here."""
+        """Take one search row without lone surrogates; its number in the index is assigned here."""
         if self._next_id is None:
             self._next_id = self._store.value("SELECT coalesce(max(id), 0) + 1 FROM session_transcript_fts_rows")
         number, session_id = self._next_id, self._session_id
         self._next_id += 1
         text, message_id, role, timestamp = found
-        try:
-            text.encode()
-            message_id.encode()
-        except UnicodeEncodeError:
-            text, message_id = storable(text), storable(message_id)
         self._map.append((number, session_id, message_id))
         self._fts.append((number, text, session_id, message_id, role, timestamp))
 
