@@ -75,17 +75,23 @@ class Chain:
         self._ids = array("q")
         self._jumps: list[tuple[int, int | None]] = []
         self._last_id: str | None = None
+        self._appended_id: str | None = None
 
     def add(self, line: int, offset: int, value: Mapping[str, Any]) -> None:
         """Note an entry; the header is none."""
         self.lines.append(line)
         self.offsets.append(offset)
         parent = value.get("parentId", self._last_id)
-        if parent != self._last_id:
+        if "targetId" in value and value.get("type") == "leaf":
+            # What hangs below a control continues at its target: that is where the branch point is.
+            parent = value["targetId"]
+        # Who names the entry appended last, a side entry, hangs at the leaf all the same (compaction §19 A).
+        if parent != self._last_id and (parent is None or parent != self._appended_id):
             self._jumps.append((len(self.lines) - 1, hash(parent) if isinstance(parent, str) else None))
         identity = value.get("id")
         if type(identity) is str:
             self._ids.append(hash(identity))
+            self._appended_id = identity
             if "appendMode" not in value or value["appendMode"] != "side":
                 self._last_id = identity
         else:

@@ -21,6 +21,7 @@ from openclaw_cli.lifecycles.survey import Child, Survey
 from openclaw_cli.summarize.card import Card, Labels, Origin, Outcome, render
 from openclaw_cli.summarize.extractive import DEFAULT_CARD_TOKENS, Material, error_lines, summarise
 from openclaw_cli.transcript import estimate
+from openclaw_cli.transcript.context import Fact, Window, boundary_of, select
 from openclaw_cli.transcript.entries import timestamp_ms
 
 DATA_TYPE = "openclaw-cli.folded-task.v1"
@@ -330,24 +331,34 @@ class _Planner:
         return position - gone + put
 
     def _estimate_contexts(self) -> None:
-        """The context before, and after it: without what goes, with the cards that stand on the active path."""
+        """The context before, and after it: the path without what goes and with the cards, cut at the same boundary."""
         survey = self._survey
-        selected = survey.branch.model_context()
-        before = after = 0
-        for chosen in selected:
-            line, weight = survey.record_lines[chosen.index], survey.weights[chosen.index]
-            before += weight
-            if line not in survey.gone_lines:
-                after += survey.changed_weights.get(line, weight)
-        path, cut, first_kept = survey.branch.window()
-        places = {fact.id: place for place, fact in enumerate(path)}
-        pinned = survey.gone_ids.get(path[cut].first_kept or "") if cut >= 0 else None
-        for edge, indexes in self._edges.items():
-            place = places.get(edge)
-            for index in indexes if place is not None else ():
-                if cut < 0 or place > cut or first_kept < place or index == pinned:
-                    after += estimate.message_tokens(self._plan.folded[index].card["message"])
+        window = survey.branch.window()
+        before = sum(survey.weights[chosen.index] for chosen in select(window))
+        path = list(self._new_path(window.path))
+        cut = boundary_of(path)
+        first_kept = path[cut].first_kept if cut >= 0 else None
+        if first_kept in survey.gone_ids:
+            first_kept = self._plan.folded[survey.gone_ids[first_kept]].card_id
+        elif cut >= 0 and window.first_kept < window.cut:
+            first_kept = window.path[window.first_kept].id
+        place = next((place for place, fact in enumerate(path[: max(cut, 0)]) if fact.id == first_kept), cut)
+        after = sum(self._weight_after(chosen.index) for chosen in select(Window(path, cut, place)))
         self._plan.context_tokens_before, self._plan.context_tokens_after = before, after
+
+    def _new_path(self, path: list[Fact]) -> Iterator[Fact]:
+        """The active path of the new file. A card is called by the negative number of its lifecycle."""
+        for fact in path:
+            for index in self._edges.get(fact.id, ()):
+                yield Fact.of_assistant(-1 - index, self._plan.folded[index].card_id)
+            if fact.id not in self._survey.gone_ids:
+                yield fact
+
+    def _weight_after(self, index: int) -> int:
+        if index < 0:
+            return estimate.message_tokens(self._plan.folded[-1 - index].card["message"])
+        weight = self._survey.weights[index]
+        return self._survey.changed_weights.get(self._survey.record_lines[index], weight)
 
 
 def _linked(entry: dict[str, Any], parent: str | None) -> dict[str, Any]:

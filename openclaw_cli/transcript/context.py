@@ -40,6 +40,11 @@ class Fact:
     has_summary: bool
     pairing: PairingFacts | None
 
+    @staticmethod
+    def of_assistant(index: int, identity: str) -> Fact:
+        """An assistant turn without tool calls that is not in the file yet."""
+        return Fact(index, identity, None, "message", None, False, False, PairingFacts("assistant"))
+
 
 @dataclass(frozen=True, slots=True)
 class Selected:
@@ -188,25 +193,12 @@ class Branch:
     def window(self) -> Window:
         """The path with the last compaction or reset on it and the beginning of what that one retains."""
         path = self.path()
-        cut = max((i for i, fact in enumerate(path) if fact.kind in _BOUNDARIES), default=-1)
+        cut = boundary_of(path)
         return Window(path, cut, self._first_kept(path, cut) if cut >= 0 else 0)
 
     def model_context(self) -> list[Selected]:
         """The entries that the model sees, in order: the boundary's summary, what it retained, what follows it."""
-        path, cut, first_kept = self.window()
-        if cut < 0:
-            return [Selected(fact.index, False, False) for fact in path if _visible(fact)]
-        boundary = path[cut]
-        kept = path[first_kept:cut]
-        if boundary.kind == "reset":
-            kept = _paired(kept)
-            chosen = []
-        else:
-            kept = [fact for fact in kept if _visible(fact)]
-            chosen = [Selected(boundary.index, True, False)]
-        chosen.extend(Selected(fact.index, False, True) for fact in kept)
-        chosen.extend(Selected(fact.index, False, False) for fact in path[cut + 1 :] if _visible(fact))
-        return chosen
+        return select(self.window())
 
     def _first_kept(self, path: list[Fact], cut: int) -> int:
         """Where the retained part begins; at the boundary itself (nothing retained) when the id is not before it."""
@@ -225,6 +217,29 @@ class Branch:
                 seen.add(link)
                 link = self._opaque[link]
         return None
+
+
+def boundary_of(path: list[Fact]) -> int:
+    """The place of the last compaction or reset on a path; -1: there is none."""
+    return max((place for place, fact in enumerate(path) if fact.kind in _BOUNDARIES), default=-1)
+
+
+def select(window: Window) -> list[Selected]:
+    """The part of a path that the model sees."""
+    path, cut, first_kept = window
+    if cut < 0:
+        return [Selected(fact.index, False, False) for fact in path if _visible(fact)]
+    boundary = path[cut]
+    kept = path[first_kept:cut]
+    if boundary.kind == "reset":
+        kept = _paired(kept)
+        chosen = []
+    else:
+        kept = [fact for fact in kept if _visible(fact)]
+        chosen = [Selected(boundary.index, True, False)]
+    chosen.extend(Selected(fact.index, False, True) for fact in kept)
+    chosen.extend(Selected(fact.index, False, False) for fact in path[cut + 1 :] if _visible(fact))
+    return chosen
 
 
 def _visible(fact: Fact) -> bool:

@@ -20,7 +20,7 @@ _SYNTHETIC_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class PairingFacts:
-    """What pairing needs of one message. `calls`: (id, name) of each tool call; `result_id` None: the result has none."""
+    """What pairing needs of one message. `calls`: (id, name) of each call; `result_id` None: the result has none."""
 
     role: str
     calls: tuple[tuple[str, str | None], ...] = ()
