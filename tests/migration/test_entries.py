@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from index_rows import RandomRows, rows_of, write_rows
 
 from openclaw_cli import jstext
-from openclaw_cli.migration.entries import Normalised, acp_receipt, current_shape, normalise, session_id_problem
+from openclaw_cli.migration.entries import Normalised, acp_receipt, normalise, session_id_problem
+from openclaw_cli.migration.retired import current_shape
 from openclaw_cli.storage import connection
 
 NOW_MS = 1_790_000_000_000
