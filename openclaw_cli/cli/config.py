@@ -42,7 +42,7 @@ def show(
     }
     columns = ("Setting", "Value", "Origin") if origin else ("Setting", "Value")
     rows = [(name, _shown(value), where)[: len(columns)] for name, value, where in settings]
-    output.emit(document, [output.Table(columns, rows, wide=frozenset({"Value", "Origin"}))], common)
+    output.emit(document, [output.Table(columns, rows, middle=frozenset({"Value", "Origin"}))], common)
     return 0
 
 

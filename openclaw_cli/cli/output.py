@@ -10,7 +10,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw_cli.config.environment import environment
@@ -25,16 +25,23 @@ _UNSAFE_UTF8 = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\x
 
 
 _FLUSH_BYTES = 2**18
+_LEAST_CELLS = 12
+_GAP_CELLS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under `columns`; a column in `right` is right-aligned, one in `wide` may be cut on a terminal."""
+    """Rows of text under `columns`.
+
+    `right`: columns that are right-aligned. A terminal that is too narrow cuts the columns in `wide` at their end and
+    those in `middle` in the middle; a pipe gets everything.
+    """
 
     columns: Sequence[str]
     rows: Iterable[Sequence[str]]
     right: frozenset[str] = field(default_factory=frozenset)
     wide: frozenset[str] = field(default_factory=frozenset)
+    middle: frozenset[str] = field(default_factory=frozenset)
 
 
 def escape(text: str) -> str:
@@ -197,20 +204,68 @@ def _write_rich(table: Table) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in table.columns:
-        wide = name in table.wide
-        shown.add_column(
-            name,
-            justify="right" if name in table.right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=12 if wide else len(name),
-            ratio=None,
-        )
-    for row in table.rows:
-        shown.add_row(*(Text(escape(cell)) for cell in row))
-    Console(highlight=False, markup=False, emoji=False).print(shown)
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    table = _narrowed(table, console.width)
+    rows = list(table.rows)
+    widths = _terminal_widths(table, rows, console.width)
+    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, width in zip(table.columns, widths, strict=True):
+        shown.add_column(name, justify="right" if name in table.right else "left", no_wrap=True, width=width)
+    for row in rows:
+        cells = zip(row, table.columns, widths, strict=True)
+        shown.add_row(*(Text(cut(cell, width, middle=name in table.middle)) for cell, name, width in cells))
+    console.print(shown)
+
+
+def _narrowed(table: Table, total: int) -> Table:
+    """The escaped table without as many of its last `wide` columns as a terminal of `total` cells has no room for."""
+    rows = [[escape(cell) for cell in row] for row in table.rows]
+    least = [max(map(_width, column)) for column in zip(table.columns, *rows, strict=True)]
+    elastic = table.wide | table.middle
+    least = [
+        min(width, _LEAST_CELLS) if name in elastic else width for name, width in zip(table.columns, least, strict=True)
+    ]
+    kept = list(range(len(least)))
+    for at in [at for at, name in enumerate(table.columns) if name in table.wide][::-1]:
+        if sum(least[index] + _GAP_CELLS for index in kept) > total:
+            kept.remove(at)
+    columns = [table.columns[at] for at in kept]
+    return replace(table, columns=columns, rows=[[row[at] for at in kept] for row in rows])
+
+
+def _terminal_widths(table: Table, rows: Sequence[Sequence[str]], total: int) -> list[int]:
+    """Column widths that fill at most `total` cells: what the fixed columns leave goes to those that may be cut.
+
+    Names (`middle`) come first, each of the others keeps a few cells.
+    """
+    natural = [max(map(_width, column)) for column in zip(table.columns, *rows, strict=True)]
+    names = [at for at, name in enumerate(table.columns) if name in table.middle]
+    others = [at for at, name in enumerate(table.columns) if name in table.wide]
+    fixed = sum(width for at, width in enumerate(natural) if at not in (*names, *others))
+    left = total - _GAP_CELLS * len(natural) - fixed
+    kept = sum(min(natural[at], _LEAST_CELLS) for at in others)
+    for group, kept_back in ((names, kept), (others, 0)):
+        # The smallest first, so that what they do not need goes to the others.
+        for done, at in enumerate(sorted(group, key=natural.__getitem__)):
+            natural[at] = min(natural[at], max((left - kept_back) // (len(group) - done), _LEAST_CELLS))
+            left -= natural[at]
+    return natural
+
+
+def cut(text: str, cells: int, *, middle: bool) -> str:
+    """`text` in at most `cells` terminal cells, an ellipsis standing for what is gone."""
+    if _width(text) <= cells:
+        return text
+    tail = (cells - 1) // 2 if middle else 0
+    end = _last_cells(text, tail)
+    return f"{_last_cells(text[::-1], cells - 1 - _width(end))[::-1]}…{end}"
+
+
+def _last_cells(text: str, cells: int) -> str:
+    start = len(text)
+    while start and _width(text[start - 1 :]) <= cells:
+        start -= 1
+    return text[start:]
 
 
 def _width(text: str) -> int:

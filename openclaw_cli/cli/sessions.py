@@ -11,6 +11,7 @@ import typer
 from openclaw_cli.cli import options, output
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
+from openclaw_cli.config.paths import agents_on_disk
 from openclaw_cli.errors import Exit, Issue, UsageError, status_of
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def list_sessions(
         listings = [
             listing for target in targets if (listing := _open(stack, target, config, common, query)) is not None
         ]
+        if not listings and not (common.store or common.agent or common.all_agents):
+            _name_other_agents(targets[0], common)
         counts = [listing.counts() for listing in listings]
         head = _head(targets, counts, query, minutes, common)
         _tell(listings, common)
@@ -98,6 +101,13 @@ def _open(stack: contextlib.ExitStack, target: Target, config: Config, common: C
     store = stack.enter_context(open_read(target.sqlite_path))
     owner = store.agent_id or target.agent_id
     return Listing(store, owner, _defaults(config, owner), query, common.now_ms)
+
+
+def _name_other_agents(target: Target, common: Common) -> None:
+    """Say where sessions are when the default agent has none: an empty list alone would look like a loss."""
+    others = [name for name in agents_on_disk(common.state_dir) if name != target.agent_id]
+    if others:
+        output.note(f"agent {target.agent_id} has no store; others have: {', '.join(others)} (--all-agents)", common)
 
 
 def _defaults(config: Config, agent_id: str) -> Defaults:
@@ -200,7 +210,8 @@ def _table(rows: Iterator[dict[str, Any]], *, with_agent: bool) -> output.Table:
     return output.Table(
         (("Agent",) if with_agent else ()) + columns,
         (line for row in rows for line in cells(row)),
-        wide=frozenset({"Key", "Label", "Flags"}),
+        wide=frozenset({"Label", "Flags"}),
+        middle=frozenset({"Key"}),
     )
 
 
