@@ -162,7 +162,8 @@ class Tree:
         self.append_parent_id: str | None = None
         self.has_leaf_control = False
         self.has_invalid_leaf_control = False
-        self._invalid: set[str] = set()
+        # Leaf controls that name unknown rows; they move nothing.
+        self.invalid: set[str] = set()
         self._reset_id: str | None = None
         self._reset_line: set[str] = set()
 
@@ -205,11 +206,11 @@ class Tree:
         return Link(link.id, self.leaf_id, self.leaf_id, self.leaf_id, True)
 
     def _known(self, identity: object) -> bool:
-        return identity is None or (identity in self.nodes and identity not in self._invalid)
+        return identity is None or (identity in self.nodes and identity not in self.invalid)
 
     def _add_invalid(self, seq: int, link: Link, event: object) -> Node:
         self.has_invalid_leaf_control = True
-        self._invalid.add(link.id)
+        self.invalid.add(link.id)
         node = Node(event["parentId"], seq, flags_of(event) | _LEAF)  # type: ignore[index]
         self.nodes[link.id] = node
         return node

@@ -12,6 +12,7 @@ import pytest
 
 from openclaw_cli import jsonl, jstext
 from openclaw_cli.storage import connection, events
+from openclaw_cli.transcript.rewrites import Rewrites, may_hold_rewrites, repaired
 from openclaw_cli.transcript.upgrade import Upgrader, plan
 
 STAMP = "2026-08-06T07:06:40.000Z"
@@ -112,6 +113,83 @@ HOSTILE = [
 ]
 
 
+BEGIN, END = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+NOTICE = "This context is runtime-generated, not user-authored. Keep internal details private."
+CONTEXTS = {
+    "block": f"{BEGIN}\nsecret\n{END}\n\nhello",
+    "inside": f"hello\n{BEGIN}\nsecret\n{END}",
+    "nested": f"{BEGIN}\n{BEGIN}\nx\n{END}\n{END}\nhello",
+    "open": f"hello\r\n  {BEGIN}  \r\nnever closed",
+    "preface": f"OpenClaw runtime event.\n{NOTICE}\nhello",
+    "preceding": f"OpenClaw runtime context for the immediately preceding user message.\n{NOTICE}\n\n\nhello",
+    "legacy": f"OpenClaw runtime context (internal):\n{NOTICE}\n\n[Internal task completion event]\nabc\n\nhello",
+    "events": f"OpenClaw runtime context (internal):\n{NOTICE}\n\n[Internal task completion event]\n"
+    "<<<BEGIN_UNTRUSTED_CHILD_RESULT>>>\nx\n\ny\n<<<END_UNTRUSTED_CHILD_RESULT>>>\n\nAction:\ndo\n\n---\n\n"
+    "[Internal task completion event]\nz\n\nhello",
+    "other text": f"{BEGIN}\nsecret\n{END}\n\nanother text",
+    "not alone": f"quoted {BEGIN} hello",
+    "only context": f"{BEGIN}\nhello\n{END}",
+}
+
+
+def linked(entry_id: str, parent: str | None, role: str, content: Any, **more: Any) -> dict[str, Any]:
+    """A message entry with a parent."""
+    return {
+        "type": "message",
+        "id": entry_id,
+        "parentId": parent,
+        "message": {"role": role, "content": content},
+        **more,
+    }
+
+
+def rewrite(context: str) -> list[dict[str, Any]]:
+    """A prompt with context, its answer, and the prompt once more without, on a branch beside."""
+    return [
+        header(3),
+        linked("r", None, "user", "first"),
+        linked("a", "r", "user", [{"type": "text", "text": context}]),
+        linked("b", "a", "assistant", BLOCKS),
+        linked("c", "r", "user", "hello"),
+        linked("d", "c", "assistant", BLOCKS, provider="codex"),
+    ]
+
+
+def leaf(entry_id: str, target: str | None, **more: Any) -> dict[str, Any]:
+    """A control that selects a leaf."""
+    return {"type": "leaf", "id": entry_id, "parentId": None, "targetId": target, **more}
+
+
+def rewrites() -> dict[str, list[Any]]:
+    """Name → rows of a transcript with such a branch, or nearly one."""
+    base = rewrite(CONTEXTS["block"])
+    found = {f"rewrite {name}": rewrite(context) for name, context in CONTEXTS.items()}
+    found["rewrite without header"] = base[1:]
+    found["rewrite control"] = [*base, leaf("l", "d")]
+    found["rewrite control back"] = [*base, leaf("l", "b")]
+    found["rewrite control then row"] = [*base, leaf("l", "d"), linked("e", "l", "user", "more")]
+    found["rewrite control append"] = [
+        *base,
+        {"type": "future", "id": "o", "parentId": "d"},
+        leaf("l", "d", appendParentId="o"),
+    ]
+    found["rewrite control to nothing"] = [*base, leaf("l", "nobody"), leaf("m", "nobody")]
+    found["rewrite opaque suffix"] = [*base, {"type": "future", "id": "o", "parentId": "d"}, {"type": "odd"}, [1], 7]
+    found["rewrite side"] = [*base, linked("s", "d", "user", "aside", appendMode="side")]
+    found["rewrite repeated"] = [*base[:4], base[2], *base[4:], base[4]]
+    found["rewrite lost parent"] = [*base, linked("e", "nobody", "user", "x"), linked("f", "e", "user", "y")]
+    found["rewrite reset"] = [
+        *base,
+        {"type": "reset", "id": "z", "parentId": "d", "reason": "new"},
+        linked("e", "z", "user", "x"),
+    ]
+    found["rewrite flat"] = [{key: value for key, value in row.items() if key != "parentId"} for row in base]
+    found["rewrite circle"] = [*base[:4], linked("c", "d", "user", "hello"), linked("d", "c", "user", "x")]
+    found["rewrite v2"] = [header(2), *base[1:]]
+    found["rewrite second header"] = [*base, header(3)]
+    return found
+
+
 def text(rows: list[Any]) -> bytes:
     """The rows as a file."""
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
@@ -126,6 +204,7 @@ def files() -> dict[str, bytes]:
     media = [message(f"m{n}", "user" if n % 2 else "assistant", BLOCKS, **fields) for n, fields in enumerate(MEDIA)]
     hostile = text([header()]) + "\n".join(HOSTILE).encode()
     return {
+        **{name: text(rows) for name, rows in rewrites().items()},
         "v1": text([header(None, sessionId="gone"), *LEGACY_ROWS]),
         "v1-number": text([header(1.0), *LEGACY_ROWS]),
         "v1-text-version": text([header("3"), *LEGACY_ROWS]),
@@ -150,14 +229,16 @@ def ours(path: Path, session_id: str) -> list[bytes]:
         with path.open("rb") as stream:
             yield from jsonl.read(stream, file=path.name, policy=jsonl.Policy.IMPORT, tally=jsonl.Tally())
 
-    upgrader = Upgrader(str(path), session_id, plan(records()))
-    rows: list[bytes] = []
-    for record in records():
-        value, changed = upgrader.feed(record)
-        row = jstext.dumps(value) if changed else jstext.stringify(record.raw, value)
-        if row not in rows:
-            rows.append(row)
-    return rows
+    def upgraded() -> Iterator[tuple[int, Any, bool]]:
+        upgrader = Upgrader(str(path), session_id, plan(records()))
+        yield from ((record.line, *upgrader.feed(record)) for record in records())
+
+    search = Rewrites()
+    if may_hold_rewrites(path):
+        for position, (_, value, _) in enumerate(upgraded()):
+            search.feed(position, value)
+    rows = [jstext.dumps(value) for _, value, _ in repaired(upgraded(), search.repair())]
+    return list(dict.fromkeys(rows))
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +249,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory, peer: Any) -> tuple[Path,
     sessions.mkdir(parents=True)
     ids = {name: str(UUID(int=number + 1)) for number, name in enumerate(files())}
     index = {
-        f"agent:main:{name}": {"sessionId": ids[name], "updatedAt": 1786000000000 + number}
+        f"agent:main:{name.replace(' ', '-')}": {"sessionId": ids[name], "updatedAt": 1786000000000 + number}
         for number, name in enumerate(ids)
     }
     (sessions / "sessions.json").write_text(json.dumps(index))
