@@ -31,7 +31,7 @@ def run(argv: Sequence[str]) -> int:
 def build(names: Iterable[str]) -> typer.Typer:
     """The application with the commands `names` of the registry; a module that is not there is left out."""
     app = new_app(top=True)
-    app.callback(help=SUMMARY)(_top)
+    app.callback(help=SUMMARY, invoke_without_command=True)(_top)
     done = set()
     for name in names:
         module = REGISTRY[name].module

@@ -220,4 +220,5 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _roff(text: str) -> str:
     """`text` without anything that man(7) would take as its own."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-")
+    escaped = re.sub(r"[^\x00-\x7f]", lambda found: f"\\[u{ord(found.group()):04X}]", escaped)
     return re.sub(r"^([.'])", r"\\&\1", escaped)

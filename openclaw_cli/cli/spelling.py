@@ -58,6 +58,7 @@ def doctor_spelling(words: list[str]) -> list[str]:
     `doctor --fix` and `--repair` become `doctor fix`. Whatever else stands there is kept in its order.
     """
     mode: str | None = None
+    asked = False
     kept: list[str] = []
     rest = iter(words[1:])
     for word in rest:
@@ -65,6 +66,7 @@ def doctor_spelling(words: list[str]) -> list[str]:
         if word == "--":
             kept += [word, *rest]
         elif name == "--session-sqlite":
+            asked = True
             mode = value if equals else next(rest, None)
         elif name in _DOCTOR_OPTIONS:
             kept.append(_DOCTOR_OPTIONS[name] + (equals + value))
@@ -73,5 +75,6 @@ def doctor_spelling(words: list[str]) -> list[str]:
         else:
             kept.append(word)
     if mode is None:
-        return [words[0], *kept] if "--session-sqlite" not in words else [words[0], "--session-sqlite"]
+        # Without its mode the option stays, for the parser to refuse.
+        return [words[0], *(["--session-sqlite"] if asked else []), *kept]
     return [words[0], mode, *kept]
