@@ -207,10 +207,9 @@ def _write_window(
         role = conversations.role_of(talk, window["session_scope"])
         conversations.upsert(store, talk, updated_at)
     window["primary_conversation_id"] = talk.conversation_id if talk is not None and role == "primary" else None
-    window |= _provenance(store, entry, previous)
-    window["transcript_observed_at"] = (
-        _observed_at(store, session_id, updated_at) if observed_ms is None else observed_ms
-    )
+    window |= _stored_facts(store, entry, previous, observed_ms)
+    if window["transcript_observed_at"] is None:
+        window["transcript_observed_at"] = updated_at
     if node is not None:
         _put_node(store, session_key, node)
     _put_window(store, window, keep_owner=previous.session_id == session_id)
@@ -218,43 +217,44 @@ def _write_window(
         conversations.link(store, session_id, talk, role, updated_at, previous_session_id=previous.session_id)
 
 
-def _observed_at(store: Store, session_id: str, updated_at: int) -> int:
-    stored = store.value("SELECT transcript_updated_at FROM session_windows WHERE session_id = ?", (session_id,))
-    return updated_at if stored is None else stored
+def _stored_facts(
+    store: Store, entry: Mapping[str, Any], previous: _Previous, observed_ms: int | None
+) -> dict[str, Any]:
+    """Columns of the window that depend on the stored one: who made the session, which transcript it has seen.
 
-
-def _provenance(store: Store, entry: Mapping[str, Any], previous: _Previous) -> dict[str, Any]:
-    """Who made the session. What a stored window says is kept; one that bare events made gets nothing of an entry."""
+    Who made it is kept; a window that bare events made gets nothing of an entry.
+    """
     wanted = columns.provenance_columns(entry)
     session_id = entry["sessionId"]
     stored = store.execute(
-        "SELECT session_entry_provenance, acp_owned, plugin_owner_id, hook_external_content_source"
-        " FROM session_windows WHERE session_id = ?",
+        "SELECT transcript_updated_at, session_entry_provenance, acp_owned, plugin_owner_id,"
+        " hook_external_content_source FROM session_windows WHERE session_id = ?",
         (session_id,),
     ).fetchone()
     if stored is None:
-        return wanted
-    by_entry, acp_owned, plugin, hook = stored
+        return wanted | {"transcript_observed_at": observed_ms}
+    transcript_ms, by_entry, acp_owned, plugin, hook = stored
     if by_entry:
-        return {
-            "session_entry_provenance": 1,
-            "acp_owned": 1 if acp_owned else wanted["acp_owned"],
-            "plugin_owner_id": wanted["plugin_owner_id"] or plugin,
-            "hook_external_content_source": wanted["hook_external_content_source"] or hook,
-        }
-    has_events = store.value("SELECT 1 FROM transcript_events WHERE session_id = ? LIMIT 1", (session_id,))
-    if previous.session_id == session_id or has_events:
-        return dict.fromkeys(wanted, None) | {"session_entry_provenance": 0, "acp_owned": 0}
-    return wanted
+        wanted["acp_owned"] = 1 if acp_owned else wanted["acp_owned"]
+        wanted["plugin_owner_id"] = wanted["plugin_owner_id"] or plugin
+        wanted["hook_external_content_source"] = wanted["hook_external_content_source"] or hook
+    elif previous.session_id == session_id or store.value(_HAS_EVENTS, (session_id,)):
+        wanted = dict.fromkeys(wanted, None) | {"session_entry_provenance": 0, "acp_owned": 0}
+    return wanted | {"transcript_observed_at": transcript_ms if observed_ms is None else observed_ms}
+
+
+_HAS_EVENTS = "SELECT 1 FROM transcript_events WHERE session_id = ? LIMIT 1"
+
+
+_PUT_NODE = (
+    f"INSERT INTO session_nodes (session_key, entry_valid, {','.join(_NODE_COLUMNS)})"
+    f" VALUES (?, 1, {','.join('?' * len(_NODE_COLUMNS))}) ON CONFLICT (session_key) DO UPDATE SET entry_valid = 1,"
+    f" {','.join(f'{name} = excluded.{name}' for name in _NODE_COLUMNS)}"
+)
 
 
 def _put_node(store: Store, session_key: str, node: Mapping[str, Any]) -> None:
-    store.execute(
-        f"INSERT INTO session_nodes (session_key, entry_valid, {','.join(_NODE_COLUMNS)})"
-        f" VALUES (?, 1, {','.join('?' * len(_NODE_COLUMNS))}) ON CONFLICT (session_key) DO UPDATE SET entry_valid = 1,"
-        f" {','.join(f'{name} = excluded.{name}' for name in _NODE_COLUMNS)}",
-        (session_key, *(node[name] for name in _NODE_COLUMNS)),
-    )
+    store.execute(_PUT_NODE, (session_key, *(node[name] for name in _NODE_COLUMNS)))
     # Triggers set it to 0 at every insert and update, so it needs a statement of its own.
     store.execute("UPDATE session_nodes SET entry_valid = 1 WHERE session_key = ?", (session_key,))
 
@@ -277,6 +277,8 @@ def _write_receipts(
     receipt: Mapping[str, Any] | None,
 ) -> None:
     """Keep the receipts of the session that goes on, add the new one unless that source has left one already."""
+    if receipt is None and previous.entry is None:
+        return
     stored_text = store.value(
         "SELECT legacy_acp_migration_json FROM session_nodes WHERE session_key = ?", (session_key,)
     )
