@@ -25,11 +25,8 @@ ANNOUNCE_RUN = "announce:v1:"
 SETTLE_RUN = "announce:requester-settle:"
 
 _HINTS = ("[Internal task completion event]", ' task "', "A background task completed.", "Child completion results:")
-_EVENT_HEAD = re.compile(
-    r"(?P<event>\[Internal task completion event\])[ \t]*\n"
-    r"|(?P<plain>A background task completed\. Use this result to reply[^\n]*)\n\n?"
-)
-_EVENT_OPENINGS = ("[Internal task completion event]", "A background task completed.")
+_EVENT_HEAD = re.compile(r"\[Internal task completion event\][ \t]*\n")
+_PLAIN_HEAD = re.compile(r"A background task completed\. Use this result to reply[^\n]*\n\n?")
 _FIELDS = re.compile(
     r"source: (?P<source>[^\n]*)\n"
     r"(?:session_key: (?P<key>[^\n]*)\n)?"
@@ -45,11 +42,10 @@ _OPEN_END = re.compile(
     r"\n+(?:Stats: [^\n]*runtime|Action:[ \t]*(?:\n|\Z)|Instruction:[ \t]*(?:\n|\Z)|<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
     r"|---\n+(?:\[Internal task|A background task|Queued #\d))"
 )
-_STATS_LINE = re.compile(r"\s*Stats: ([^\n]*)")
+_STATS_LINE = re.compile(r"\nStats: ([^\n]*)")
+_EVENT_END = re.compile(r"\n(?:Action|Instruction):|\n---\n|<<<END_OPENCLAW_INTERNAL_CONTEXT>>>")
 _DATE_PREFIX = r"(?:\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d[^\]\n]*\] ?)?"
-_WRAPPER = re.compile(
-    rf"^{_DATE_PREFIX}(?:OpenClaw runtime context \(internal\)|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>)", re.MULTILINE
-)
+_WRAPPER = re.compile(r"OpenClaw runtime context \(internal\)|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>")
 _QUEUE_PREFIX = r"(?:\[Queued announce messages while agent was busy\]\s*)?(?:-{3}\s*Queued #\d+\s*)?"
 _LEAD = re.compile(rf"\s*{_DATE_PREFIX}{_QUEUE_PREFIX}{_DATE_PREFIX}")
 _MEMORY_PREFACE = re.compile(rf"\s*{_DATE_PREFIX}Note: Reference memory\b")
@@ -195,22 +191,19 @@ def _known(value: str | None) -> str | None:
 def _events(text: str, injected: bool) -> Iterator[Notice]:
     """Eras D, E, F and H: the block of field lines."""
     position = 0
-    while any(text.find(opening, position) >= 0 for opening in _EVENT_OPENINGS):
-        head = _EVENT_HEAD.search(text, position)
-        if head is None:
-            return
+    while head := _next_head(text, position):
         position = head.end()
         fields = _FIELDS.match(text, position)
         if fields is None:
             continue
         result, position = _read_result(text, fields.end())
-        stats = _STATS_LINE.match(text, position)
-        position = stats.end() if stats else position
+        stop = _EVENT_END.search(text, position)
+        stats = _STATS_LINE.search(text, position, stop.start() if stop else len(text))
         trusted = injected or _stands_alone(text, head.start())
         if not trusted or fields["source"].strip() == "cron" or fields["type"].strip() != "subagent task":
             continue
         yield Notice(
-            format=EVENT if head["event"] else PLAIN,
+            format=EVENT if text[head.start()] == "[" else PLAIN,
             status=fields["status"].strip(),
             outcome=outcome_of(fields["status"]),
             key=_known(fields["key"]),
@@ -221,6 +214,18 @@ def _events(text: str, injected: bool) -> Iterator[Notice]:
             position=head.start(),
             end=position,
         )
+
+
+def _next_head(text: str, position: int) -> re.Match[str] | None:
+    """The next opening of a field block; plain searches first, because most texts hold none."""
+    event = text.find("[Internal task completion event]", position)
+    plain = text.find("A background task completed. Use", position)
+    found = []
+    if event >= 0 and (head := _EVENT_HEAD.search(text, event)):
+        found.append(head)
+    if plain >= 0 and (head := _PLAIN_HEAD.search(text, plain)):
+        found.append(head)
+    return min(found, key=lambda head: head.start()) if found else None
 
 
 def _stands_alone(text: str, start: int) -> bool:

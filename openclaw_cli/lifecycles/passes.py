@@ -17,8 +17,6 @@ from openclaw_cli.transcript import entries
 
 _CALL_TYPES = entries.TOOL_CALL_TYPES
 _HEADER = "session"
-# A code-mode record names its code call; more calls than this never lie between the two.
-_RECENT_CALLS = 2048
 _MAX_NAMES = 10_000
 _UNANSWERED = ("error", "aborted")
 
@@ -39,7 +37,8 @@ class Passes:
         self._texts = Texts()
         self._open: dict[str, list[Call | None]] = {}
         self._tracked: dict[str, Call] = {}
-        self._recent: dict[str, tuple[int, int, str | None]] = {}
+        self._hidden: set[str] = set()
+        self.unplaced: list[tuple[Call, str]] = []
         self._interest: dict[str, bool] = {}
         self._replies: dict[str, Marker] = {}
         self._unanswered: list[Marker] = []
@@ -94,25 +93,29 @@ class Passes:
                 self._custom(line, value, value)
 
     def finish(self) -> None:
-        """Drop what a failed assistant message asked for and nobody answered: it was never run (lifecycles §1)."""
-        self.spawns = [call for call in self.spawns if call.answer or not call.failed_message]
+        """Drop what a failed assistant message asked for and nobody answered: it was never run (lifecycles §1).
+
+        Call it when `unplaced` (spawns made inside code, with the id of the code call) have got their line and block.
+        """
+        spawns = [call for call in self.spawns if call.answer or not call.failed_message]
+        self.spawns = sorted(spawns, key=lambda call: (call.carrier.line, call.block))
 
     def _assistant(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
         content = message.get("content")
         if type(content) is list:
-            interest, plain, tracked = self._interest, [], False
-            for index, block in enumerate(content):
-                if type(block) is dict and block.get("type") in _CALL_TYPES:
+            interest, tracked, reused = self._interest, self._tracked, None
+            for block in content:
+                if type(block) is dict and (kind := block.get("type")) != "text" and kind in _CALL_TYPES:
                     name = block.get("name")
                     if type(name) is str and (interest[name] if name in interest else self._judge(name)):
-                        tracked = True
+                        self._calls(line, value, message)
                         break
-                    plain.append((block.get("id"), index))
-            if tracked:
-                self._calls(line, value, message)
+                    identity = block.get("id")
+                    if type(identity) is str and identity in tracked:
+                        reused = [*(reused or ()), identity]
             else:
-                for identity, index in plain:
-                    self._remember(identity, line, index, value)
+                if reused:
+                    self._hide(reused)
         mark = message.get("__openclaw")
         if not self._turn_open or mark is not None:
             self._count_turn(line, message, bool(content))
@@ -146,7 +149,7 @@ class Passes:
                 identity = identity if type(identity) is str else None
                 self._track(self._call(carrier, index, identity, request, value, message))
             else:
-                self._remember(identity, line, index, value)
+                self._hide([identity])
 
     def _judge(self, name: str) -> bool:
         """Whether calls of that name must be looked into; remembered, because transcripts use few names."""
@@ -185,20 +188,15 @@ class Passes:
         if call.call_id is not None:
             self._open.setdefault(call.call_id, []).append(call)
             self._tracked[call.call_id] = call
+            self._hidden.discard(call.call_id)
 
-    def _remember(self, identity: object, line: int, index: int, value: dict[str, Any]) -> None:
-        """Note an untracked call: it hides an older open one of the same id, and code calls may hold spawns."""
-        if type(identity) is not str:
-            return
-        if identity in self._open:
-            self._open[identity].append(None)
-        if identity in self._tracked:
-            del self._tracked[identity]
-        recent = self._recent
-        recent[identity] = (line, index, value.get("id"))
-        if len(recent) > _RECENT_CALLS:
-            for old in list(recent)[: _RECENT_CALLS // 2]:
-                del recent[old]
+    def _hide(self, identities: Iterable[object]) -> None:
+        """Untracked calls hide older tracked ones of the same id: the next result of that id is theirs."""
+        for identity in identities:
+            if type(identity) is str and identity in self._tracked:
+                # None stays on the stack until its result has come; the companion records are its own too.
+                self._hidden.add(identity)
+                self._open.setdefault(identity, []).append(None)
 
     def _tool_result(self, line: int, value: dict[str, Any], message: dict[str, Any], identity: str) -> None:
         waiting = self._open[identity]
@@ -218,8 +216,13 @@ class Passes:
     def _user(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
         self._turn_open = False
         content = message.get("content")
-        text = content if type(content) is str else entries.text_of(message)
-        if text and markers.may_hold(text):
+        if type(content) is str:
+            text = content
+        elif type(content) is list and len(content) == 1 and type(content[0]) is dict and "text" in content[0]:
+            text = content[0]["text"] if content[0].get("type") == "text" else entries.text_of(message)
+        else:
+            text = entries.text_of(message)
+        if type(text) is str and markers.may_hold(text):
             self._notices(line, value, message, text)
 
     def _notices(self, line: int, value: dict[str, Any], message: dict[str, Any], text: str) -> None:
@@ -278,10 +281,10 @@ class Passes:
         if type(parent) is not str:
             return
         request = Request(blocks.plain_name(details.get("toolName")), blocks.as_object(details.get("input")), False)
-        call = self._tracked.get(parent)
+        call = self._tracked.get(parent) if parent not in self._hidden else None
         if call is not None and (call.request.name == request.name or request.name not in self._names):
             call.nested.append(line)
-        elif request.name in self._names and (call or parent in self._recent):
+        elif request.name in self._names:
             call = self._spawn_in_code(line, value, details, request, call)
         if call is not None and request.name in self._names and (call.answer is None or call.answer.child_key is None):
             result = blocks.as_object(details.get("result"))
@@ -291,12 +294,14 @@ class Passes:
     def _spawn_in_code(
         self, line: int, value: dict[str, Any], details: dict[str, Any], request: Request, call: Call | None
     ) -> Call:
-        at, block, entry_id = (
-            (call.carrier.line, call.block, call.entry_id) if call else self._recent[details["parentToolCallId"]]
-        )
         identity = details.get("toolCallId")
-        spawn = self._call(Carrier(at), block, identity if type(identity) is str else None, request, value, {})
-        spawn.entry_id, spawn.in_code = entry_id, True
+        carrier = Carrier(call.carrier.line if call else line)
+        spawn = self._call(carrier, 0, identity if type(identity) is str else None, request, value, {})
+        spawn.in_code = True
+        if call:
+            spawn.block, spawn.entry_id = call.block, call.entry_id
+        else:
+            self.unplaced.append((spawn, details["parentToolCallId"]))
         spawn.nested.append(line)
         spawn.answer_line, spawn.answer_entry_id = line, value.get("id")
         return spawn

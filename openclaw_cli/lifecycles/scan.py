@@ -12,10 +12,15 @@ from typing import Any, BinaryIO, Protocol
 
 from openclaw_cli import jsonl
 from openclaw_cli.lifecycles import blocks
+from openclaw_cli.lifecycles.facts import Call
 from openclaw_cli.lifecycles.matching import Matcher, Task, completion_of, result_of, spawn_of
 from openclaw_cli.lifecycles.passes import Passes
 from openclaw_cli.lifecycles.records import Lifecycle, SourceScan
 from openclaw_cli.lifecycles.removal import Removals
+from openclaw_cli.transcript import entries
+
+# Results and companion records of a code call follow it closely, even with many calls at once.
+_LOOK_BACK = 400
 
 NOT_OPENCLAW = "not a transcript of OpenClaw: no session header and no entries"
 
@@ -56,6 +61,8 @@ def scan(
             on_bytes=on_bytes,
         )
     )
+    for call, parent in passes.unplaced:
+        _place(source, passes, call, parent)
     passes.finish()
     matcher = Matcher(passes.spawns, child_sessions)
     matcher.match(passes.markers)
@@ -72,6 +79,16 @@ def scan(
         damage_omitted=tally.damage_omitted,
         warnings=(NOT_OPENCLAW,) if passes.records and not passes.recognised else (),
     )
+
+
+def _place(source: Source, passes: Passes, spawn: Call, parent: str) -> None:
+    """Give a spawn made inside code the line and block of its code call, which stands a little above its record."""
+    lines = passes.chain.lines
+    place = bisect_left(lines, spawn.carrier.line)
+    for line, value in read_lines(source, passes, lines[max(0, place - _LOOK_BACK) : place]):
+        for block, call in entries.tool_calls(entries.message_of(value)):
+            if call.get("id") == parent:
+                spawn.carrier.line, spawn.block, spawn.entry_id = line, block, entries.entry_id(value)
 
 
 def _lifecycles(
