@@ -11,27 +11,70 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from openclaw_cli import jstext
 from openclaw_cli.transcript.entries import is_canonical, is_side
 from openclaw_cli.transcript.runtime_context import MARKERS, has_context, without_context
 from openclaw_cli.transcript.tree import Tree, parse_link
 
-_STEP_BYTES = 2**20
+_STEP_BYTES = 2**16
+# A line beyond this is not gathered for the first look; the file then gets the second one.
+_LONGEST_LINE_BYTES = 2**24
 
 
 def may_hold_rewrites(path: Path) -> bool:
-    """Whether a file is worth the look: hardly any is, and the look needs a pass of its own. Raises OSError."""
-    overlap = max(map(len, MARKERS)) - 1
+    """Whether a file holds a user's message with context beside words of the user's own.
+
+    Hardly any file does, and only those are worth the pass that `Rewrites` needs. Most markers stand in reports of
+    finished sub-tasks, which hold nothing else; only lines with a marker are parsed. Raises OSError.
+    """
     rest = b""
     with path.open("rb", buffering=0) as stream:
         while block := stream.read(_STEP_BYTES):
-            window = rest + block
-            if any(marker in window for marker in MARKERS):
+            end = block.rfind(b"\n") + 1
+            if not end:
+                if len(rest) + len(block) > _LONGEST_LINE_BYTES:
+                    return True
+                rest += block
+                continue
+            # Lines are put together only where there is a marker: copying all of them would cost more than the search.
+            seam = rest + block[: block.find(b"\n")]
+            marked = _is_marked(block) or _is_marked(seam)
+            if marked and any(map(_is_prompt_with_context, _marked_lines(rest + block[:end]))):
                 return True
-            rest = window[-overlap:]
-    return False
+            rest = block[end:]
+    return any(map(_is_prompt_with_context, _marked_lines(rest)))
+
+
+def _is_marked(data: bytes) -> bool:
+    return any(marker in data for marker in MARKERS)
+
+
+def _marked_lines(window: bytes) -> Iterator[bytes]:
+    """Each line that holds a marker, once."""
+    at = 0
+    following = {marker: window.find(marker) for marker in MARKERS}
+    while True:
+        for marker, found in following.items():
+            if 0 <= found < at:
+                following[marker] = window.find(marker, at)
+        hits = [found for found in following.values() if found >= 0]
+        if not hits:
+            return
+        first = min(hits)
+        end = window.find(b"\n", first)
+        at = len(window) if end < 0 else end
+        yield window[window.rfind(b"\n", 0, first) + 1 : at]
+
+
+def _is_prompt_with_context(line: bytes) -> bool:
+    try:
+        event = jstext.parse(line)
+    except ValueError:
+        return False
+    text = _user_text(event) if isinstance(event, dict) else None
+    return text is not None and has_context(text) and bool(without_context(text).strip(jstext.JS_WHITESPACE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +172,7 @@ class Rewrites:
     def _note_user(self, identity: str, event: dict[str, Any]) -> None:
         self._visible.pop(identity, None)
         self._stripped.pop(identity, None)
-        message = event.get("message")
-        text = _text(message.get("content")) if isinstance(message, dict) and message.get("role") == "user" else None
+        text = _user_text(event)
         if text is None:
             return
         if visible := text.strip(jstext.JS_WHITESPACE):
@@ -191,7 +233,11 @@ def _parent(event: dict[str, Any]) -> str | None:
     return parent if isinstance(parent, str) and parent.strip(jstext.JS_WHITESPACE) else None
 
 
-def _text(content: Any) -> str | None:
+def _user_text(event: dict[str, Any]) -> str | None:
+    message = event.get("message")
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return None
+    content = message.get("content")
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -205,19 +251,22 @@ def _short(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-Line = tuple[int, Any, bool]
+_Origin = TypeVar("_Origin")
 
 
-def repaired(rows: Iterable[Line], repair: Repair | None) -> Iterator[Line]:
-    """Upgraded rows as (line, value, changed), without those that `repair` drops and with its control at the end."""
+def repaired(rows: Iterable[tuple[_Origin, Any, bool]], repair: Repair | None) -> Iterator[tuple[_Origin, Any, bool]]:
+    """Upgraded rows without those that `repair` drops and with its control at the end.
+
+    A row is (where it comes from, of any type; value; whether it was changed).
+    """
     if repair is None:
         yield from rows
         return
-    control: tuple[int, Any] | None = None
-    for position, (line, value, changed) in enumerate(rows):
+    control: tuple[_Origin, Any] | None = None
+    for position, (origin, value, changed) in enumerate(rows):
         if position == repair.control:
-            control = line, value
+            control = origin, value
         elif (kept := repair.apply(position, value)) is not None:
-            yield line, kept[0], changed or kept[1]
+            yield origin, kept[0], changed or kept[1]
     if control is not None:
         yield control[0], repair.last(control[1]), True

@@ -6,8 +6,10 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from openclaw_cli.transcript import rewrites
 from openclaw_cli.transcript.rewrites import Rewrites, may_hold_rewrites, repaired
 from openclaw_cli.transcript.runtime_context import has_context, without_context
 
@@ -87,9 +89,20 @@ def test_quoted_markers_are_no_context() -> None:
     assert (False, text) == (has_context(text), without_context(text))
 
 
-def test_only_files_with_markers_are_searched(tmp_path: Path) -> None:
-    """Also when a marker lies across two steps of reading."""
+def test_only_files_with_such_a_prompt_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Context alone, or in the text of somebody else, is the usual case and no reason for a second look."""
+    monkeypatch.setattr(rewrites, "_LONGEST_LINE_BYTES", 2**18)
     path = tmp_path / "t.jsonl"
-    for content, expected in ((b"x" * 100, False), (b"x" * (2**20 - 10) + BEGIN.encode() + b"y", True), (b"", False)):
-        path.write_bytes(content)
+    answer = {"type": "message", "message": {"role": "assistant", "content": ROWS[1]["message"]["content"]}}
+    alone = user("x", None, f"{BEGIN}\nreport\n{END}")
+    filler = [user("f", None, "y" * 3000)] * 400
+    for rows, expected in (
+        ([], False),
+        ([*filler, answer, alone, *filler], False),
+        (ROWS, True),
+        ([*filler, alone, *ROWS[1:2], *filler], True),
+        ([*filler, *filler, ROWS[1]], True),
+        ([user("long", None, "z" * 300_000)], True),
+    ):
+        path.write_bytes(b"\n".join(orjson.dumps(row) for row in rows))
         assert expected is may_hold_rewrites(path)
