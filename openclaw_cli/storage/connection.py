@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 
 from openclaw_cli import faults
+from openclaw_cli.durable import adopt_owner, fsync_dir, make_dir, sync_file
 from openclaw_cli.errors import BusyError, CorruptError, Issue, NoSpaceError, NotFoundError, OpenClawError, RefusedError
 from openclaw_cli.storage import schema
 
@@ -177,10 +178,16 @@ def open_read(path: Path, *, agent_id: str | None = None, temporary_tables: bool
     """
     _require_file(path)
     foreign = foreign_wal(path)
-    store = _reader(path, immutable=foreign is not None, query_only=not temporary_tables)
+    try:
+        store = _identified(path, agent_id, immutable=foreign is not None, query_only=not temporary_tables)
+    except RefusedError as error:
+        if error.code != "not_openable" or _has_log(path):
+            raise
+        # Where SQLite may not create its shared memory (a directory that is read-only), a file without log is whole.
+        store = _identified(path, agent_id, immutable=True, query_only=not temporary_tables)
     if foreign is not None:
         store.issues = (foreign,)
-    return _checked(store, lambda: _identify(store, agent_id))
+    return store
 
 
 def open_write(path: Path, *, agent_id: str | None, timeouts: Timeouts | None = None) -> Store:
@@ -208,7 +215,7 @@ def create(path: Path, *, agent_id: str, now_ms: int, timeouts: Timeouts | None 
     require_safe_sqlite()
     if path.exists():
         raise RefusedError(f"{path} exists already", code="exists", path=str(path))
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_directories(path.parent)
     building = path.with_name(path.name + ".creating")
     for suffix in ("", "-wal", "-shm", "-journal"):
         # Left by a run that was killed while building; nobody reads this name.
@@ -286,6 +293,17 @@ def _reader(path: Path, *, immutable: bool, query_only: bool) -> Store:
     return store
 
 
+def _identified(path: Path, agent_id: str | None, *, immutable: bool, query_only: bool) -> Store:
+    store = _reader(path, immutable=immutable, query_only=query_only)
+    return _checked(store, lambda: _identify(store, agent_id))
+
+
+def _has_log(path: Path) -> bool:
+    """Whether there is a log with content, or one that cannot be looked at."""
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and (not log.is_file() or log.stat().st_size > 0)
+
+
 def _uri(path: Path, immutable: bool) -> str:
     return path.absolute().as_uri() + ("?immutable=1" if immutable else "")
 
@@ -361,14 +379,19 @@ def _build(path: Path, agent_id: str, now_ms: int) -> None:
         store.close()
 
 
+def _make_directories(path: Path) -> None:
+    """Create `path` and what is missing above it, each with mode 0700 and its parent's owner."""
+    if not path.is_dir():
+        _make_directories(path.parent)
+        make_dir(path)
+
+
 def _publish(building: Path, path: Path) -> None:
     """Give the finished file its name, durably and never over an existing one."""
-    parent = path.parent.stat()
-    if os.geteuid() == 0 and parent.st_uid != 0:
-        os.chown(building, parent.st_uid, parent.st_gid)
+    adopt_owner(building)
     descriptor = os.open(building, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
     try:
@@ -380,11 +403,7 @@ def _publish(building: Path, path: Path) -> None:
     except OSError:
         # A file system without hard links; the caller owns the state directory, so nobody else creates this name.
         building.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    fsync_dir(path.parent)
 
 
 def _page_size(header: bytes) -> int:

@@ -128,7 +128,8 @@ class _Derived:
         """The index state that must be stored.
 
         A chain that only grew is projected as it grew; a rebuilt one is resolved over the tree. The two differ for
-        messages without a usable id, and the stored counts say which one the store has.
+        messages without a usable id, and the stored counts say which one the store has. (A chain that such entries
+        continued after a rebuild is neither; no program writes entries without id or parent.)
         """
         cursor = self._cursor
         grown = IndexState(cursor.indexed_seq, cursor.leaf_id, 0, cursor.active_count, cursor.message_count)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from openclaw_cli.errors import BusyError, CorruptError, NotFoundError, OpenClawError, RefusedError
-from openclaw_cli.storage import connection, schema
+from openclaw_cli.errors import BusyError, CorruptError, NoSpaceError, NotFoundError, OpenClawError, RefusedError
+from openclaw_cli.storage import connection, events, schema
 from openclaw_cli.storage.connection import Store, Timeouts
 
 NOW_MS = 1_790_000_000_000
@@ -78,6 +79,36 @@ def test_reading_changes_no_file_and_cannot_write(filled: Store, database: Path)
             reader.execute("DELETE FROM session_nodes")
         assert 0 == reader.value("PRAGMA trusted_schema")
     assert before == digests(database.parent)
+
+
+def test_a_store_without_log_is_read_where_nothing_can_be_created(filled: Store, database: Path) -> None:
+    """SQLite wants to create files even to read; where it cannot, the main file alone is read if it is whole."""
+    filled.close()
+    folder = Path(tempfile.mkdtemp(prefix="read-only-", dir="/tmp"))
+    copy = folder / database.name
+    shutil.copyfile(database, copy)
+    copy.chmod(0o444)
+    folder.chmod(0o555)
+    user = os.geteuid()
+    try:
+        if user == 0:
+            # Root may write anywhere.
+            os.seteuid(65534)
+        with connection.open_read(copy, temporary_tables=True) as reader:
+            assert 1 == reader.value("SELECT count(*) FROM session_nodes")
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_a_full_disk_is_refused_and_rolled_back(store: Store) -> None:
+    """No space is its own error; what the transaction wrote is gone."""
+    store.execute(f"PRAGMA max_page_count={store.value('PRAGMA page_count') + 3}").fetchall()
+    with pytest.raises(NoSpaceError), store.transaction():
+        for number in range(100):
+            events.ensure_root(store, f"agent:main:{'x' * 1000}{number}", str(number), NOW_MS)
+    assert 0 == store.value("SELECT count(*) FROM session_nodes")
 
 
 def test_a_missing_store_is_not_found(database: Path) -> None:
