@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from conversations import Conversation, call, spawn
+from conversations import Conversation, random_conversation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,73 +29,7 @@ class Source:
     stream: BinaryIO
 
 
-STEPS = st.sampled_from(
-    ["user", "says", "tools", "spawn", "spawn+", "spawn2", "complete", "complete", "poll", "custom", "side", "branch"]
-    + ["compaction", "reset", "parentless", "dangling", "opaque", "label", "leaf", "note"]
-)
-
-
-@st.composite
-def conversations(draw: st.DrawFn) -> Conversation:
-    """Steps of a conversation in any order; results follow their calls, completions follow their spawns."""
-    talk = Conversation(version=draw(st.sampled_from([3, 4])))
-    talk.user("Begin.")
-    opened: list[int] = []
-    number = 0
-    for step in draw(st.lists(STEPS, max_size=28)):
-        match step:
-            case "user":
-                talk.user(f"word {talk.count}")
-            case "says" | "parentless" | "dangling":
-                talk.says(parent={"parentless": "absent", "dangling": "gone"}.get(step, ...))
-            case "tools":
-                talk.assistant([call("t"), call("t", "write", path="b.txt")])
-                talk.result("t")
-                talk.result("t", tool="write")
-            case "spawn" | "spawn+" | "spawn2":
-                extra = [{"type": "text", "text": "delegating"}] if step == "spawn+" else []
-                count = 2 if step == "spawn2" else 1
-                new = list(range(number + 1, number + 1 + count))
-                number += count
-                others = [call("o")] if draw(st.booleans()) else []
-                talk.assistant([*extra, *map(spawn, new), *others])
-                for one in draw(st.permutations([*new, *([0] if others else [])])):
-                    talk.accepted(one) if one else talk.result("o")
-                opened.extend(new)
-            case "complete":
-                if opened:
-                    talk.completed(opened.pop(draw(st.integers(0, len(opened) - 1))), answer=f"Result {talk.count}.")
-            case "poll":
-                key = {"action": "list"}
-                talk.assistant([call("p", "subagents", **key)])
-                talk.result("p", tool="subagents")
-            case "custom":
-                talk.entry("custom", customType="x", data={})
-            case "note":
-                talk.entry("custom_message", customType="n", content="note", display=True)
-            case "side":
-                talk.says("aside", parent=talk.last)
-                talk.rows[-1]["appendMode"] = "side"
-            case "branch":
-                known = [row["id"] for row in talk.rows[1:]]
-                talk.user("other way", parent=draw(st.sampled_from(known)))
-            case "compaction":
-                known = [row["id"] for row in talk.rows[1:]]
-                kept = draw(st.sampled_from([*known, "own"]))
-                talk.entry("compaction", summary="Sum.", firstKeptEntryId=kept, tokensBefore=5)
-            case "reset":
-                talk.entry("reset", reason="new")
-            case "opaque":
-                talk.entry("unknown_kind", x=1)
-            case "label":
-                talk.entry("label", targetId=draw(st.sampled_from([row["id"] for row in talk.rows[1:]])), label="l")
-            case "leaf":
-                target = draw(st.sampled_from([row["id"] for row in talk.rows[1:]]))
-                talk.entry("leaf", targetId=target)
-    for one in opened[: draw(st.integers(0, 3))]:
-        talk.completed(one)
-    talk.says("end")
-    return talk
+CONVERSATIONS = st.randoms(use_true_random=False).map(random_conversation)
 
 
 def fold_of(data: bytes) -> tuple[bytes, fold.Plan]:
@@ -134,7 +68,7 @@ def pairs(rows: list[dict[str, Any]]) -> tuple[Counter[str], Counter[str]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(conversations())
+@given(CONVERSATIONS)
 def test_ids_are_unique_and_links_resolve(talk: Conversation) -> None:
     """No id occurs twice; what resolved before resolves afterwards, and parents stand before their children."""
     out, plan = fold_of(talk.data())
@@ -151,7 +85,7 @@ def test_ids_are_unique_and_links_resolve(talk: Conversation) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(conversations())
+@given(CONVERSATIONS)
 def test_no_call_without_result_and_no_result_without_call(talk: Conversation) -> None:
     """Of each call that goes its result goes, and the other way round."""
     out, _ = fold_of(talk.data())
@@ -160,7 +94,7 @@ def test_no_call_without_result_and_no_result_without_call(talk: Conversation) -
 
 
 @settings(max_examples=150, deadline=None)
-@given(conversations())
+@given(CONVERSATIONS)
 def test_words_of_people_stay(talk: Conversation) -> None:
     """Every user message is there, in order, with the same content."""
     out, _ = fold_of(talk.data())
@@ -169,7 +103,7 @@ def test_words_of_people_stay(talk: Conversation) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(conversations())
+@given(CONVERSATIONS)
 def test_active_path_is_the_old_one_minus_removals_plus_cards(talk: Conversation) -> None:
     """Kept entries of the path keep their order; each card is on it when something that it stands for was."""
     out, plan = fold_of(talk.data())
@@ -186,7 +120,7 @@ def test_active_path_is_the_old_one_minus_removals_plus_cards(talk: Conversation
 
 
 @settings(max_examples=150, deadline=None)
-@given(conversations())
+@given(CONVERSATIONS)
 def test_folding_twice_and_again_gives_the_same_bytes(talk: Conversation) -> None:
     """Deterministic and idempotent; cards can be read back."""
     data = talk.data()
@@ -201,7 +135,7 @@ def test_folding_twice_and_again_gives_the_same_bytes(talk: Conversation) -> Non
 
 
 @settings(max_examples=150, deadline=None)
-@given(conversations())
+@given(CONVERSATIONS)
 def test_context_estimates_are_those_of_the_files(talk: Conversation) -> None:
     """What the report says of the context equals the estimate over the rebuilt contexts of both files."""
     data = talk.data()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +86,10 @@ class Conversation:
         self.accepted(number)
         self.completed(number)
 
+    def ids(self) -> list[str]:
+        """The ids of all entries so far."""
+        return [row["id"] for row in self.rows[1:]]
+
     def data(self) -> bytes:
         """The transcript as it stands in a file."""
         return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in self.rows)
@@ -133,3 +138,103 @@ def completion_text(number: int, answer: str, status: str) -> str:
             "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>",
         ]
     )
+
+
+STEPS = (
+    *(
+        "user",
+        "says",
+        "tools",
+        "spawn",
+        "spawn",
+        "spawn2",
+        "complete",
+        "complete",
+        "complete",
+        "poll",
+        "custom",
+        "note",
+    ),
+    *("side", "branch", "compaction", "reset", "parentless", "dangling", "opaque", "label", "leaf"),
+)
+
+
+def random_conversation(rng: random.Random) -> Conversation:
+    """Steps of a conversation in any order; results follow their calls, completions follow their spawns."""
+    talk = Conversation(version=rng.choice([3, 4]))
+    talk.user("Begin.")
+    opened: list[int] = []
+    for _ in range(rng.randint(0, 28)):
+        _random_step(talk, rng, rng.choice(STEPS), opened)
+    for one in opened[: rng.randint(0, 3)]:
+        talk.completed(one)
+    talk.says("end")
+    return talk
+
+
+def _random_step(talk: Conversation, rng: random.Random, step: str, opened: list[int]) -> None:
+    match step:
+        case "user":
+            talk.user(f"word {talk.count}")
+        case "says":
+            talk.says(f"answer {talk.count}")
+        case "parentless":
+            talk.says(parent="absent")
+        case "dangling":
+            talk.says(parent="gone")
+        case "tools":
+            talk.assistant([call("t"), call("t", "write", path="b.txt")])
+            talk.result("t")
+            talk.result("t", tool="write")
+        case "spawn" | "spawn2":
+            _random_spawn(talk, rng, 2 if step == "spawn2" else 1, opened)
+        case "complete":
+            if opened:
+                talk.completed(opened.pop(rng.randrange(len(opened))), answer=f"Result {talk.count}.")
+        case "poll":
+            talk.assistant([call("p", "subagents", action="list")])
+            talk.result("p", tool="subagents")
+        case "side":
+            talk.says("aside")
+            talk.rows[-1]["appendMode"] = "side"
+        case "branch":
+            talk.user("other way", parent=rng.choice(talk.ids()))
+        case "label":
+            talk.entry("label", targetId=rng.choice(talk.ids()), label="l")
+        case "leaf":
+            talk.entry("leaf", targetId=rng.choice(talk.ids()))
+        case "compaction":
+            kept = rng.choice([*talk.ids(), "own"])
+            talk.entry("compaction", summary="Sum.", firstKeptEntryId=kept, tokensBefore=5)
+        case _:
+            kind, fields = _PLAIN[step]
+            talk.entry(kind, **fields)
+
+
+_PLAIN: dict[str, tuple[str, dict[str, Any]]] = {
+    "custom": ("custom", {"customType": "x", "data": {}}),
+    "note": ("custom_message", {"customType": "n", "content": "note", "display": True}),
+    "reset": ("reset", {"reason": "new"}),
+    "opaque": ("unknown_kind", {"x": 1}),
+}
+
+
+def _random_spawn(talk: Conversation, rng: random.Random, count: int, opened: list[int]) -> None:
+    first = sum(block["name"] == "sessions_spawn" for row in talk.rows for block in _calls(row)) + 1
+    new = list(range(first, first + count))
+    text = [{"type": "text", "text": "delegating"}] if rng.random() < 0.3 else []
+    others = [call("o")] if rng.random() < 0.5 else []
+    talk.assistant([*text, *map(spawn, new), *others])
+    answers = [*new, *([0] if others else [])]
+    rng.shuffle(answers)
+    for number in answers:
+        if number:
+            talk.accepted(number)
+        else:
+            talk.result("o")
+    opened.extend(new)
+
+
+def _calls(row: dict[str, Any]) -> list[dict[str, Any]]:
+    content = row.get("message", {}).get("content")
+    return [block for block in content if block["type"] == "toolCall"] if isinstance(content, list) else []
