@@ -47,6 +47,8 @@ class _Reader:
         if not isinstance(node, dict):
             self.origins[prefix] = str(path)
             return _substituted(node, self.env) if isinstance(node, str) else node
+        # Before the keys beside it, so that the origin of an overridden value is the file that overrides it.
+        merged = self._included(node["$include"], path, chain, prefix) if "$include" in node else None
         own = {
             key: self._resolve(value, path, chain, f"{prefix}.{key}" if prefix else key)
             for key, value in node.items()
@@ -54,7 +56,6 @@ class _Reader:
         }
         if "$include" not in node:
             return own
-        merged = self._included(node["$include"], path, chain, prefix)
         if not own:
             return merged
         if not isinstance(merged, dict):
