@@ -69,6 +69,27 @@ def fsync_dir(path: Path | str) -> None:
         os.close(descriptor)
 
 
+def make_dir(path: Path, *, mode: int = 0o700) -> None:
+    """Create a directory durably, with the owner of the one that it is in; one that exists stays as it is."""
+    if path.is_dir():
+        return
+    try:
+        path.mkdir(mode=mode)
+    except FileExistsError as error:
+        raise RefusedError(f"{path} is in the way: it is no directory", hint="move it away") from error
+    except OSError as error:
+        raise _as_refusal(error, path) from error
+    adopt_owner(path)
+    fsync_dir(path.parent)
+
+
+def adopt_owner(path: Path) -> None:
+    """Give a new file to the owner of its directory, where this process is root and works for somebody else."""
+    parent = os.stat(path.parent)
+    if os.geteuid() == 0 and parent.st_uid != 0:
+        os.chown(path, parent.st_uid, parent.st_gid)
+
+
 def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Put `data` at `path` in one step: a reader sees the old bytes or the new ones, also after a power cut."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
@@ -79,6 +100,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
             sync_file(descriptor)
         finally:
             os.close(descriptor)
+        adopt_owner(temporary)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

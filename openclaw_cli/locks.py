@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import orjson
 
 from openclaw_cli.config.values import iso_utc
-from openclaw_cli.durable import replace_file
+from openclaw_cli.durable import make_dir, replace_file
 from openclaw_cli.errors import BusyError, Issue, RefusedError
 
 ROLE = "sqlite-maintenance"
@@ -260,7 +260,8 @@ def _judge(lock: LockFile, state_dir: Path, known_here: bool, assume_stopped: bo
 def _publish_names(stack: ExitStack, state_dir: Path, config_path: Path, take_lock: TakeLock, now_ms: int) -> None:
     """Say who we are, so that the real program can name us; the coordinators first, as it takes them."""
     directory = names_dir(state_dir)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_dir(directory.parent)
+    make_dir(directory)
     payload = {
         "pid": os.getpid(),
         "ownerId": str(uuid.uuid4()),

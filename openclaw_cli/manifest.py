@@ -17,7 +17,7 @@ from typing import Any, Literal
 import orjson
 
 from openclaw_cli.config.values import iso_utc
-from openclaw_cli.durable import FileIdentity, fsync_dir, replace_file
+from openclaw_cli.durable import FileIdentity, make_dir, replace_file
 from openclaw_cli.errors import CorruptError, Issue
 from openclaw_cli.faults import Step, reached
 
@@ -163,9 +163,11 @@ class Run:
         target.issues = [_issue_as_json(issue) for issue in issues]
         self.save()
 
-    def complete(self, now_ms: int) -> None:
-        """Close the run."""
+    def complete(self, now_ms: int, *, failed: bool = False) -> None:
+        """Close the run; `failed` makes the real program's `recover` look at it."""
         self.manifest.completed_at = iso_utc(now_ms)
+        if failed:
+            self.manifest.failed_at = self.manifest.completed_at
         self.save()
         reached(Step.MANIFEST_COMPLETED)
 
@@ -174,9 +176,7 @@ def create(state_dir: Path, targets: Iterable[TargetRecord], *, now_ms: int) -> 
     """Begin a run: its manifest is durable before anything else happens."""
     run_id = f"session-sqlite-{now_ms}-{secrets.token_hex(4)}"
     directory = state_dir / RUNS_DIR
-    if not directory.is_dir():
-        directory.mkdir(mode=0o700)
-        fsync_dir(state_dir)
+    make_dir(directory)
     run = Run(directory / f"{run_id}.json", Manifest(run_id, iso_utc(now_ms), list(targets)))
     run.save()
     reached(Step.MANIFEST_CREATED)

@@ -119,7 +119,9 @@ def _report_bug(error: Exception, words: Sequence[str]) -> int:
 
 def _print_frames(error: BaseException) -> None:
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))  # `raise error from error` makes a chain that never ends
         for frame in traceback.extract_tb(cause.__traceback__):
             _say(f"  {frame.filename}:{frame.lineno} in {frame.name}")
         cause = cause.__cause__

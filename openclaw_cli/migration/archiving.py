@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from openclaw_cli.config.paths import Target
-from openclaw_cli.durable import FileIdentity, fsync_dir, identity_of, move_no_replace, sha256_file
+from openclaw_cli.durable import FileIdentity, identity_of, make_dir, move_no_replace, sha256_file
 from openclaw_cli.errors import Issue, OpenClawError
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.manifest import (
@@ -81,8 +81,7 @@ def perform(run: Run, record: TargetRecord, moves: list[Move]) -> tuple[list[Mov
 
     A file that cannot be moved stays and is an issue; the index then stays too, since a later run needs it.
     """
-    record.archive_dir.mkdir(mode=0o700, exist_ok=True)
-    fsync_dir(record.archive_dir.parent)
+    make_dir(record.archive_dir)
     files = [move for move in moves if move.kind != "legacy-store"]
     indexes = [move for move in moves if move.kind == "legacy-store"]
     done: list[Move] = []
@@ -133,7 +132,7 @@ def settle_cut_runs(state_dir: Path, targets: Iterable[Target], now_ms: int) -> 
 def _finish(run: Run, target: TargetRecord, issues: list[Issue]) -> list[Move]:
     moved = []
     if target.validation == "passed" and target.sqlite_path.exists() and target.open_moves():
-        target.archive_dir.mkdir(mode=0o700, exist_ok=True)
+        make_dir(target.archive_dir)
         for move in sorted(target.open_moves(), key=lambda move: move.kind == "legacy-store"):
             result = _finish_move(move, issues)
             if result is not None:

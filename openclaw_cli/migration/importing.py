@@ -117,6 +117,9 @@ def run(job: Job, plans: list[TargetPlan]) -> Report:
     report.issues.extend(issues)
     if settled:
         plans = plan_all(job)
+    if not any(plan.has_work for plan in plans):
+        report.targets.extend(_idle_report(plan, settled) for plan in plans)
+        return report
     records = [archiving.real_paths(plan.target) for plan in plans]
     started = manifest.create(job.state_dir, records, now_ms=job.now_ms)
     report.run_id, report.manifest_path = started.manifest.run_id, started.path
@@ -125,7 +128,19 @@ def run(job: Job, plans: list[TargetPlan]) -> Report:
         report.targets.append(target)
         count_moves(target, [move for move in settled if move.source_path.parent == record.sessions_dir])
         _import_target(plan, record, started, job, target)
-    started.complete(job.now_ms)
+    started.complete(job.now_ms, failed=any(target.failure is not None for target in report.targets))
+    return report
+
+
+def _idle_report(plan: TargetPlan, settled: list[manifest.Move]) -> TargetReport:
+    """The report of a store in which there was nothing left to import; no manifest is written for that."""
+    report = new_report(plan)
+    count_moves(
+        report, [move for move in settled if move.source_path.parent == plan.target.store_path.parent.resolve()]
+    )
+    if plan.target.sqlite_path.exists():
+        with connection.open_read(plan.target.sqlite_path) as store:
+            report.sqlite_entries = sum(1 for _ in sessions.read_nodes(store, columns=["session_key"]))
     return report
 
 
@@ -182,8 +197,11 @@ class Stores:
     def _writable(self, target: Target) -> Store:
         path, timeouts = target.sqlite_path, self._job.timeouts
         if path.exists():
-            return connection.open_write(path, agent_id=target.agent_id, timeouts=timeouts)
-        return connection.create(path, agent_id=target.agent_id, now_ms=self._job.now_ms, timeouts=timeouts)
+            store = connection.open_write(path, agent_id=target.agent_id, timeouts=timeouts)
+        else:
+            store = connection.create(path, agent_id=target.agent_id, now_ms=self._job.now_ms, timeouts=timeouts)
+        sessions.set_main_key(store, self._job.rules.main_key, self._job.now_ms)
+        return store
 
     def __iter__(self) -> Iterator[Store]:
         return iter(self._open.values())

@@ -79,6 +79,11 @@ class TargetPlan:
         return self.index.usable
 
     @property
+    def has_work(self) -> bool:
+        """Whether an import of the store would write anything."""
+        return self.usable and bool(self.sessions or self.unreferenced or self.index.exists)
+
+    @property
     def source_bytes(self) -> int:
         """Bytes of the transcripts that will be read."""
         return sum(session.source.size_bytes for session in self.sessions if session.source is not None)

@@ -16,6 +16,7 @@ from openclaw_cli.durable import FileIdentity, SourceChangedError, fingerprint
 from openclaw_cli.errors import Issue
 from openclaw_cli.jstext import dumps, stringify
 from openclaw_cli.migration.discovery import Source
+from openclaw_cli.transcript.rewrites import Repair, Rewrites, may_hold_rewrites, repaired
 from openclaw_cli.transcript.upgrade import Plan, Upgrader, plan
 
 OnBytes = Callable[[int], None]
@@ -42,6 +43,7 @@ class Reading:
         self.tally = jsonl.Tally(file=str(source.path))
         self.identity: FileIdentity | None = None
         self.header_missing = False
+        self.header_id: str | None = None
         self.offered = 0
         self._max_line_bytes = max_line_bytes
         self._policy = policy
@@ -70,10 +72,13 @@ class Reading:
         first = next(records, None)
         if first is None:
             return
-        upgrader = Upgrader(str(self.source.path), self.session_id, self._plan(first))
+        found = self._plan(first)
+        upgrader = Upgrader(str(self.source.path), self.session_id, found)
         self.header_missing = not upgrader.header_found
-        for record in itertools.chain((first,), records):
-            value, changed = upgrader.feed(record)
+        stated = first.value.get("id") if is_header(first.value) else None
+        self.header_id = stated if isinstance(stated, str) else None
+        rows = ((record, *upgrader.feed(record)) for record in itertools.chain((first,), records))
+        for record, value, changed in repaired(rows, self._repair(found)):
             self.offered += 1
             yield record.line, dumps(value) if changed else stringify(record.raw, value), value
 
@@ -83,6 +88,17 @@ class Reading:
             return plan((first,))
         with open(self.source.path, "rb", buffering=0) as stream:
             return plan(self._records(stream, jsonl.Tally(), None))
+
+    def _repair(self, found: Plan) -> Repair | None:
+        """Which rows of rewritten prompts the real import leaves out; a second pass, for the rare file that needs it."""
+        if not may_hold_rewrites(self.source.path):
+            return None
+        upgrader = Upgrader(str(self.source.path), self.session_id, found)
+        search = Rewrites()
+        with open(self.source.path, "rb", buffering=0) as stream:
+            for position, record in enumerate(self._records(stream, jsonl.Tally(), None)):
+                search.feed(position, upgrader.feed(record)[0])
+        return search.repair()
 
     def _records(self, stream: Any, tally: jsonl.Tally, on_bytes: OnBytes | None) -> Iterator[jsonl.Record]:
         return jsonl.read(
@@ -106,6 +122,12 @@ class Reading:
                 " The real runtime does not open such a transcript: compact it into a successor first"
             )
             found.append(Issue("header_missing", "warning", message, session_key))
+        if self.header_id is not None and self.header_id != self.session_id:
+            message = (
+                f"{self.source.path}: its header names session {self.header_id}, the index {self.session_id}; the"
+                " index decides"
+            )
+            found.append(Issue("header_id_rewritten", "warning", message, session_key))
         return found
 
 

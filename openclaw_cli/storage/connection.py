@@ -134,6 +134,11 @@ class Store:
             with self.connection:
                 yield self
         except apsw.Error as error:
+            # A full disk ends the transaction inside SQLite; the savepoint is gone then, and its rollback fails on top
+            # of the failure that matters.
+            first = error.__context__
+            if isinstance(first, OpenClawError) and not self.connection.in_transaction:
+                raise first from first.__cause__
             raise translate(error, self.path) from error
 
     def in_transaction(self) -> bool:
