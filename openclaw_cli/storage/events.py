@@ -24,7 +24,7 @@ from openclaw_cli.transcript.entries import JS_SPACE, timestamp_ms
 from openclaw_cli.transcript.tree import Cursor, Position
 
 BATCH_EVENTS = 256
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
 """Limits of one batch; a single longer event is a batch of its own."""
 
 _EVENT_COLUMNS = "event_json, event_zstd, event_utf8_bytes"
@@ -250,6 +250,10 @@ class _Appender:
                     keys.add(key)
                 identity_rows.append((session_id, event_id, seq, kind, parent, key, at))
             self._last_created_at = at
+        # A very long event would otherwise stay in memory in every form that it had on its way.
+        del text, event
+        offered.clear()
+        batch.clear()
         self._write(rows, identity_rows)
 
     def _write(self, rows: list[tuple[Any, ...]], identity_rows: list[tuple[Any, ...]]) -> None:
@@ -258,9 +262,10 @@ class _Appender:
         if not self._result.new:
             self._open_session(rows[0][3])
         self._store.executemany(_INSERT_EVENT, rows)
+        self._result.new += len(rows)
+        rows.clear()
         self._writer.flush()
         self._store.executemany(_INSERT_IDENTITY, _storable_identities(identity_rows))
-        self._result.new += len(rows)
 
     def _open_session(self, at_ms: int) -> None:
         ensure_root(self._store, self._session_key, self._session_id, at_ms)

@@ -21,13 +21,17 @@ from openclaw_cli.transcript.tree import Tree, flags_of, is_projected
 BATCH_ROWS = 512
 """Rows that are gathered for one executemany."""
 
+LONG_TEXT = 1024 * 1024
+"""Characters from which on a search text is worth some care with memory."""
+
 INSERT_ACTIVE = (
     "INSERT INTO session_transcript_active_events"
     "(session_id, active_position, event_seq, message_position, context_eligible) VALUES (?, ?, ?, ?, ?)"
 )
 INSERT_MAP = "INSERT INTO session_transcript_fts_rows(id, session_id, message_id) VALUES (?, ?, ?)"
 INSERT_FTS = (
-    "INSERT INTO session_transcript_fts(rowid, text, session_id, message_id, role, timestamp) VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO session_transcript_fts(rowid, text, session_id, message_id, role, timestamp)"
+    " VALUES (?, CAST(? AS TEXT), ?, ?, ?, ?)"
 )
 _WRITE_STATE = (
     "INSERT INTO session_transcript_index_state(session_id, indexed_seq, leaf_event_id, needs_rebuild,"
@@ -269,7 +273,11 @@ class RowWriter:
             self._next_id = self._store.value("SELECT coalesce(max(id), 0) + 1 FROM session_transcript_fts_rows")
         number, session_id = self._next_id, self._session_id
         self._next_id += 1
-        text, message_id, role, timestamp = found
+        text: str | bytes = found.text
+        if len(text) > LONG_TEXT and not text.isascii():
+            # Binding such a string leaves its UTF-8 form in memory for as long as the string lives.
+            text = found.text.encode()
+        _, message_id, role, timestamp = found
         self._map.append((number, session_id, message_id))
         self._fts.append((number, text, session_id, message_id, role, timestamp))
 
