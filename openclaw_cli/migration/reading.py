@@ -90,7 +90,7 @@ class Reading:
             return plan(self._records(stream, jsonl.Tally(), None))
 
     def _repair(self, found: Plan) -> Repair | None:
-        """Which rows of rewritten prompts the real import leaves out; a second pass, for the rare file that needs it."""
+        """Rows of rewritten prompts, which the real import leaves out; a pass of its own for the rare file with one."""
         if not may_hold_rewrites(self.source.path):
             return None
         upgrader = Upgrader(str(self.source.path), self.session_id, found)
