@@ -34,7 +34,7 @@ _openclaw_cli() {
         --config) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --file) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --keep-last) COMPREPLY=(); return ;;
-        --labels) COMPREPLY=(); return ;;
+        --labels) COMPREPLY=($(compgen -W "auto de en" -- "$current")); return ;;
         --limit) COMPREPLY=(); return ;;
         --max-line) COMPREPLY=(); return ;;
         --now) COMPREPLY=(); return ;;

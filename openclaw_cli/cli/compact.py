@@ -55,8 +55,13 @@ def compact(
         int, typer.Option("--card-tokens", metavar="N", min=1, help="Size of a card; facts may need more.")
     ] = 160,
     labels: Annotated[
-        str, typer.Option("--labels", metavar="LANG", help="Language of the labels: auto (that of the task), de, en.")
-    ] = "auto",
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="auto|de|en",
+            help="Language of the labels, auto: that of the task. Default: compact.labels, which is auto.",
+        ),
+    ] = None,
 ) -> int:
     """Fold the finished sub-tasks of a transcript into short cards.
 
@@ -65,6 +70,8 @@ def compact(
     else is copied byte for byte, every word of a person stays, and the new file loads in OpenClaw. The source is never
     changed. Nothing is summarised by a model; to reclaim disk space use `doctor compact`.
     """
+    if labels is None:
+        labels = str(common.config().get("compact.labels").value)
     _check_options(conversation=conversation, lifecycles=lifecycles, labels=labels)
     from openclaw_cli.sources import open_source
 

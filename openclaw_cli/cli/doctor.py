@@ -16,9 +16,15 @@ from openclaw_cli.errors import UsageError
 if TYPE_CHECKING:
     from openclaw_cli.migration.importing import Job
     from openclaw_cli.migration.reporting import Report
+    from openclaw_cli.storage.connection import Timeouts
 
 MaxLine = Annotated[
-    str, typer.Option("--max-line", metavar="SIZE", help="Longest line to read; a longer one ends its session.")
+    str | None,
+    typer.Option(
+        "--max-line",
+        metavar="SIZE",
+        help="Longest line to read; a longer one ends its session. Default: import.maxLine, which is 256mb.",
+    ),
 ]
 SkipEmpty = Annotated[bool, typer.Option("--skip-empty", help="Leave out rows that have no transcript.")]
 PreferIndex = Annotated[
@@ -27,7 +33,6 @@ PreferIndex = Annotated[
 RebuildIndex = Annotated[
     bool, typer.Option("--rebuild-index", help="Without a usable index, take the sessions from their transcripts.")
 ]
-DEFAULT_MAX_LINE = "256mb"
 MODES = (0, 3, 10, 11, 12, 13)
 
 
@@ -63,7 +68,7 @@ def register(app: typer.Typer) -> None:
 
 def import_sessions(
     common: Common,
-    max_line: MaxLine = DEFAULT_MAX_LINE,
+    max_line: MaxLine = None,
     skip_empty: SkipEmpty = False,
     prefer_index: PreferIndex = False,
     rebuild_index: RebuildIndex = False,
@@ -99,7 +104,7 @@ def import_sessions(
 
 def dry_run(
     common: Common,
-    max_line: MaxLine = DEFAULT_MAX_LINE,
+    max_line: MaxLine = None,
     skip_empty: SkipEmpty = False,
     prefer_index: PreferIndex = False,
     rebuild_index: RebuildIndex = False,
@@ -119,7 +124,7 @@ def inspect(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="PATH", help="Look at one transcript file instead of a store.")
     ] = None,
-    max_line: MaxLine = DEFAULT_MAX_LINE,
+    max_line: MaxLine = None,
 ) -> int:
     """Count what the old index and the SQLite store hold and check the database; transcripts are not parsed.
 
@@ -127,17 +132,17 @@ def inspect(
     """
     from openclaw_cli.migration import inspecting
 
+    config = common.config()
     if file is not None:
-        found = inspecting.inspect_file(file, max_line_bytes=parse_size_bytes(max_line), top=top)
+        found = inspecting.inspect_file(file, max_line_bytes=_max_line_bytes(config, max_line), top=top)
         output.emit(found.as_json(), found.text(), common)
         return int(found.status())
-    config = common.config()
     job = _job(common, config, _rules(config, max_line, False, False, False, False))
     report = inspecting.inspect(job, top=top)
     return _emit(report, common, dry_run=False)
 
 
-def validate(common: Common, max_line: MaxLine = DEFAULT_MAX_LINE) -> int:
+def validate(common: Common, max_line: MaxLine = None) -> int:
     """Check that every session of the old index is in the store: same key, same session, all its events."""
     from openclaw_cli.migration import validating
 
@@ -147,23 +152,36 @@ def validate(common: Common, max_line: MaxLine = DEFAULT_MAX_LINE) -> int:
 
 
 def _rules(
-    config: Config, max_line: str, skip_empty: bool, prefer_index: bool, rebuild_index: bool, keep_index: bool
+    config: Config, max_line: str | None, skip_empty: bool, prefer_index: bool, rebuild_index: bool, keep_index: bool
 ) -> Any:
     from openclaw_cli.migration.plan import Rules
 
-    limit = parse_size_bytes(max_line)
-    if limit <= 0:
-        raise UsageError("--max-line must be more than nothing")
     return Rules(
         main_key=config.main_key,
         agents=config.agents if config.roster_is_explicit else None,
         scope=str(config.get("session.scope", None).value or "per-sender"),
-        max_line_bytes=limit,
+        max_line_bytes=_max_line_bytes(config, max_line),
         skip_empty=skip_empty,
         prefer_index=prefer_index,
         keep_index=keep_index,
         rebuild_index=rebuild_index,
     )
+
+
+def _max_line_bytes(config: Config, text: str | None) -> int:
+    """The flag, else the setting. Raises `UsageError` for nothing."""
+    limit = config.get("import.maxLine").value if text is None else parse_size_bytes(text)
+    if limit <= 0:
+        raise UsageError("--max-line must be more than nothing")
+    return int(limit)
+
+
+def _timeouts(config: Config) -> Timeouts:
+    """The limits of a writer, which only the environment changes."""
+    from openclaw_cli.storage.connection import Timeouts
+
+    names = ("locks.acquireTimeout", "locks.stale", "locks.maxHold")
+    return Timeouts(*(int(config.get(name).value) for name in names))
 
 
 def _job(common: Common, config: Config, rules: Any) -> Job:
@@ -176,7 +194,7 @@ def _job(common: Common, config: Config, rules: Any) -> Job:
         known = next((target for target in targets if target.agent_id == agent_id), None)
         return known or agent_target(config, common.state_dir, agent_id, environment())
 
-    return Job(common.state_dir, targets, rules, common.now_ms, target_of)
+    return Job(common.state_dir, targets, rules, common.now_ms, target_of, timeouts=_timeouts(config))
 
 
 def _owned_import(common: Common, config: Config, job: Job, *, assume_stopped: bool, allow_owner: bool) -> Report:

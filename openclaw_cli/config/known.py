@@ -84,7 +84,6 @@ KNOWN: dict[str, KnownKey] = {
         KnownKey("session.scope", "text", "per-sender", "who shares a session", choices=("per-sender", "global")),
         KnownKey("agents.defaults.model", "any", None, "model of agents that name none, as provider/model", yaml=False),
         KnownKey("agents.defaults.contextTokens", "count", None, "context window where the row records none"),
-        KnownKey("agents.defaults.userTimezone", "text", None, "time zone of the hours and dates shown", variable="TZ"),
         KnownKey(
             "compact.labels",
             "text",

@@ -24,13 +24,15 @@ def loaded(state: Path, openclaw: str = "", own: str = "", env: Mapping[str, str
 
 def test_environment_wins_over_our_file_over_openclaw_s_over_the_default(tmp_path: Path) -> None:
     """Each place overrides the next, and the setting says which it was."""
-    key = "agents.defaults.userTimezone"
-    openclaw, own = '{agents: {defaults: {userTimezone: "A/B"}}}', f"{key}: C/D\n"
+    openclaw, own = "{session: {mainKey: 'a'}}", "session.mainKey: b\n"
+    key, lock = "session.mainKey", "locks.stale"
 
-    assert (None, "default") == take(loaded(tmp_path / "1"), key)
-    assert ("A/B", str(tmp_path / "2/openclaw.json")) == take(loaded(tmp_path / "2", openclaw), key)
-    assert ("C/D", str(tmp_path / "3/openclaw-cli.yaml")) == take(loaded(tmp_path / "3", openclaw, own), key)
-    assert ("E/F", "environment TZ") == take(loaded(tmp_path / "4", openclaw, own, {"TZ": "E/F"}), key)
+    assert ("main", "default") == take(loaded(tmp_path / "1"), key)
+    assert ("a", str(tmp_path / "2/openclaw.json")) == take(loaded(tmp_path / "2", openclaw), key)
+    assert ("b", str(tmp_path / "3/openclaw-cli.yaml")) == take(loaded(tmp_path / "3", openclaw, own), key)
+    assert (1_800_000, "default") == take(loaded(tmp_path / "4"), lock)
+    variable = "OPENCLAW_SESSION_WRITE_LOCK_STALE_MS"
+    assert (5, f"environment {variable}") == take(loaded(tmp_path / "5", env={variable: "5"}), lock)
 
 
 def take(config: Config, key: str) -> tuple[object, str]:
