@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import stat
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +95,8 @@ def _file(spec: str, path: Path) -> SourceFile:
 
 
 def _spooled(spec: str, path: Path | None, stream: BinaryIO, on_spooled: OnBytes | None) -> SourceFile:
+    import tempfile  # 20 ms with all that it loads, for the rarer kind of source
+
     spool: BinaryIO = tempfile.TemporaryFile(buffering=0)  # type: ignore[assignment]  # noqa: SIM115  # SourceFile closes it
     size = 0
     while block := stream.read(_SPOOL_STEP_BYTES):

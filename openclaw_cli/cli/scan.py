@@ -54,10 +54,10 @@ def scan_lifecycles(
         raise UsageError("standard input can be read once only")
     scans = (_scan(spec, common, keep_last, count=not no_tokens) for spec in sources)
     if common.ndjson:
-        return _print_lines(scans)
+        return _print_lines(scans, counted=not no_tokens)
     done = list(scans)
-    document = {"sources": [found.as_json() for found in done], "totals": totals(done)}
-    output.emit(document, lambda: _text(done), common)
+    sums = totals(done, counted=not no_tokens)
+    output.emit({"sources": [found.as_json() for found in done], "totals": sums}, lambda: _text(done, sums), common)
     if common.json:
         for found in done:
             _warn(found, common)
@@ -86,22 +86,22 @@ def _progress(source: SourceFile, common: Common) -> output.Progress:
     return output.Progress(None if packed else source.size_bytes, "scanning", common)
 
 
-def totals(scans: Sequence[SourceScan]) -> dict[str, Any]:
+def totals(scans: Sequence[SourceScan], *, counted: bool) -> dict[str, Any]:
     """The sums over all sources; `tokensRemovable` is None when no tokens were counted."""
     lifecycles = [lifecycle for found in scans for lifecycle in found.lifecycles]
-    counts = [lifecycle.tokens_removed for lifecycle in lifecycles if lifecycle.foldable]
+    foldable = [lifecycle for lifecycle in lifecycles if lifecycle.foldable]
     return {
         "sources": len(scans),
         "records": sum(found.records for found in scans),
         "lifecycles": len(lifecycles),
         "byState": dict(sorted(Counter(lifecycle.state.value for lifecycle in lifecycles).items())),
-        "foldable": len(counts),
-        "tokensRemovable": None if None in counts else sum(count for count in counts if count is not None),
+        "foldable": len(foldable),
+        "tokensRemovable": sum(lifecycle.tokens_removed or 0 for lifecycle in foldable) if counted else None,
         "damage": sum(len(found.damage) + found.damage_omitted for found in scans),
     }
 
 
-def _print_lines(scans: Iterator[SourceScan]) -> int:
+def _print_lines(scans: Iterator[SourceScan], *, counted: bool) -> int:
     """One object per lifecycle and per source, each as soon as its source is done, the totals last."""
     done = []
     for found in scans:
@@ -111,7 +111,7 @@ def _print_lines(scans: Iterator[SourceScan]) -> int:
         del rest["lifecycles"]
         output.write_line({"type": "source", **rest})
         done.append(found)
-    output.write_line({"type": "summary", **totals(done)})
+    output.write_line({"type": "summary", **totals(done, counted=counted)})
     return _status(done)
 
 
@@ -124,7 +124,7 @@ def _warn(found: SourceScan, common: Common) -> None:
         output.note(f"{found.source}: {warning}", common)
 
 
-def _text(scans: Sequence[SourceScan]) -> Iterator[str | output.Table]:
+def _text(scans: Sequence[SourceScan], sums: dict[str, Any]) -> Iterator[str | output.Table]:
     for found in scans:
         yield f"{found.source}: {found.records} records, {len(found.lifecycles)} sub-tasks"
         for warning in found.warnings:
@@ -137,7 +137,7 @@ def _text(scans: Sequence[SourceScan]) -> Iterator[str | output.Table]:
             yield _table(found.lifecycles)
         for completion in found.completions_without_spawn:
             yield f"  line {completion.line}: {completion.format} of a child that was not spawned here"
-    yield _summary(totals(scans))
+    yield _summary(sums)
 
 
 def _summary(sums: dict[str, Any]) -> str:

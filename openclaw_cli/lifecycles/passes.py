@@ -18,6 +18,7 @@ from openclaw_cli.transcript import entries
 _CALL_TYPES = entries.TOOL_CALL_TYPES
 _HEADER = "session"
 _MAX_NAMES = 10_000
+_WAITING_CHARS = 2**18
 _UNANSWERED = ("error", "aborted")
 
 
@@ -42,6 +43,8 @@ class Passes:
         self._interest: dict[str, bool] = {}
         self._replies: dict[str, Marker] = {}
         self._unanswered: list[Marker] = []
+        self._waiting: list[tuple[int, dict[str, Any], dict[str, Any], str]] = []
+        self._waiting_chars = 0
         self._turn_open = False
         self._turn_run: object = None
 
@@ -80,6 +83,7 @@ class Passes:
                 self._user(line, value, message)
             elif role == "custom":
                 self._custom(line, value, message)
+        self._read_waiting()
         self.records += count
         self.recognised += recognised
 
@@ -98,6 +102,7 @@ class Passes:
         Call it when `unplaced` (spawns made inside code, with the id of the code call) have got their line and block.
         """
         spawns = [call for call in self.spawns if call.answer or not call.failed_message]
+        self.markers.sort(key=lambda marker: marker.line)
         self.spawns = sorted(spawns, key=lambda call: (call.carrier.line, call.block))
 
     def _assistant(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
@@ -222,21 +227,32 @@ class Passes:
             text = content[0]["text"] if content[0].get("type") == "text" else entries.text_of(message)
         else:
             text = entries.text_of(message)
-        if type(text) is str and markers.may_hold(text):
-            self._notices(line, value, message, text)
-
-    def _notices(self, line: int, value: dict[str, Any], message: dict[str, Any], text: str) -> None:
-        found = markers.notices(text, message)
-        if found:
-            removable = markers.only_markers(text.replace("\r\n", "\n"), message, found[0].position)
-            for notice in found:
-                self._note(line, value, notice, removable)
+        if type(text) is not str or not markers.may_hold(text) or self._document(line, value, message, text):
             return
+        self._waiting.append((line, value, message, text))
+        self._waiting_chars += len(text)
+        if self._waiting_chars > _WAITING_CHARS:
+            self._read_waiting()
+
+    def _document(self, line: int, value: dict[str, Any], message: dict[str, Any], text: str) -> bool:
+        """Whether the text is the document's marker; it is noted when the program itself wrote it."""
         name = markers.document_name(text)
         if name and (message.get("role") == "system" or markers.injected_message(message)):
             self._turn_open = False
             notice = markers.Notice(markers.DOCUMENT, "completed", "ok", label=name)
             self._unanswered.append(self._note(line, value, notice, removable=True))
+        return name is not None
+
+    def _read_waiting(self) -> None:
+        """Read the texts that may hold markers, many at a time: that takes half of what single ones take."""
+        for line, value, message, text in self._waiting:
+            found = markers.notices(text, message)
+            if found:
+                removable = markers.only_markers(text.replace("\r\n", "\n"), message, found[0].position)
+                for notice in found:
+                    self._note(line, value, notice, removable)
+        self._waiting.clear()
+        self._waiting_chars = 0
 
     def _note(self, line: int, value: dict[str, Any], notice: markers.Notice, removable: bool) -> Marker:
         stamp, stamp_ms = timestamp_of(value)
@@ -271,8 +287,7 @@ class Passes:
         elif value.get("type") == "custom_message":
             content = message.get("content")
             text = content if type(content) is str else entries.text_of(message)
-            if markers.document_name(text):
-                self._notices(line, value, {"role": "system"}, text)
+            self._document(line, value, {"role": "system"}, text)
 
     def _nested(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
         """A companion record: it belongs to its call; for a spawn made inside code it is all there is."""

@@ -162,7 +162,7 @@ def _speakers(tasks: Sequence[Task], orphans: Sequence[Marker]) -> Mapping[int, 
 def _polls_of(tasks: Sequence[Task], polls: Sequence[Call]) -> dict[int, list[Call]]:
     """Answered looks at exactly one child, made between its spawn and its end, by task index."""
     names: dict[str, set[int]] = {}
-    for index, task in enumerate(tasks):
+    for index, task in enumerate(tasks if polls else ()):
         for name in (task.child_key, task.run_id, task.label, task.task_name):
             if name:
                 names.setdefault(name, set()).add(index)

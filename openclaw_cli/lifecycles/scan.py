@@ -131,13 +131,15 @@ def _count(
     source: Source, passes: Passes, pieces: Sequence[Sequence[tuple[int, int | None]] | None]
 ) -> list[int | None]:
     """The o200k tokens of the pieces of each lifecycle, by reading just these lines again; None stays None."""
-    from openclaw_cli import tokens
-
     wanted: dict[int, list[tuple[int, int | None]]] = {}
     for index, found in enumerate(pieces):
         for line, block in found or ():
             wanted.setdefault(line, []).append((index, block))
     totals = [None if found is None else 0 for found in pieces]
+    if not wanted:
+        return totals
+    from openclaw_cli import tokens
+
     for line, value in read_lines(source, passes, sorted(wanted)):
         message = value.get("message") if isinstance(value, dict) else None
         if not isinstance(message, dict) or message.get("excludeFromContext") is True:
