@@ -56,9 +56,11 @@ def navigation(text: bytes, event: dict[str, Any]) -> bytes | None:
     message = event.get("message")
     if message is not None and type(message) is not dict:
         return None
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _deeper_than(event, MAX_DEPTH):
-        return None
     size = len(text)
+    # Every level has two brackets, so most events are told by their size or by the number of brackets.
+    may_be_deep = size > 2 * MAX_DEPTH and text.count(b"{") + text.count(b"[") > MAX_DEPTH
+    if may_be_deep and _deeper_than(event, MAX_DEPTH):
+        return None
     model_bytes, without_checkpoint = _model_sizes(size, message)
     if message is not None and _is_usual(event):
         return _usual(event, message, size, model_bytes, without_checkpoint)

@@ -197,6 +197,15 @@ def test_lone_surrogates_are_stored_as_the_replacement_character(store: Store, a
     assert [("x\ufffdy", "a\ufffd")] == store.execute("SELECT text, message_id FROM session_transcript_fts").fetchall()
 
 
+def test_a_very_long_text_is_stored_and_searchable(store: Store, add: Add) -> None:
+    """Nothing is lost on the way that spares memory."""
+    text = "größe " * 300_000 + "needle"
+    add([header(), message("a", None, text), message("b", "a", "x" * 1_500_000)])
+    assert [] == list(verify.verify(store))
+    found = "SELECT message_id FROM session_transcript_fts WHERE session_transcript_fts MATCH 'needle'"
+    assert "a" == store.value(found)
+
+
 def test_a_cold_session_is_not_written(store: Store, add: Add) -> None:
     """Its events lie in an archive: appending would give the transcript a second beginning."""
     add(chain(1))
