@@ -125,12 +125,14 @@ def take(
         _refuse_remote_mount(state_dir)
     lifecycle = lifecycle_path(state_dir)
     known_here = lifecycle.exists()
+    if not known_here:
+        # Judged before our own lock file comes into being: it would make the next run take a foreign lock for ours.
+        _judge_all(state_dir, known_here, assume_stopped, now_ms)
     lock_dir().mkdir(mode=0o700, exist_ok=True)
     stack = ExitStack()
     try:
         _take_named(stack, lifecycle, take_lock, wait_ms, state_dir, now_ms)
-        left = [read_lock(path) for path in _json_locks(state_dir)]
-        issues = [_judge(lock, state_dir, known_here, assume_stopped, now_ms) for lock in left]
+        issues = _judge_all(state_dir, known_here, assume_stopped, now_ms)
         _publish_names(stack, state_dir, config_path, take_lock, now_ms)
     except BaseException:
         stack.close()
@@ -234,6 +236,11 @@ def _take_named(stack: ExitStack, path: Path, take_lock: TakeLock, wait_ms: int,
             f"{state_dir} is in use ({named})", hint="stop the gateway or wait for it (--wait)", **facts
         ) from error
     stack.callback(lock.release)
+
+
+def _judge_all(state_dir: Path, known_here: bool, assume_stopped: bool, now_ms: int) -> list[Issue]:
+    left = [read_lock(path) for path in _json_locks(state_dir)]
+    return [_judge(lock, state_dir, known_here, assume_stopped, now_ms) for lock in left]
 
 
 def _judge(lock: LockFile, state_dir: Path, known_here: bool, assume_stopped: bool, now_ms: int) -> Issue:

@@ -1,0 +1,78 @@
+"""Replacing and moving files: nothing is overwritten, nothing is lost, what changed is noticed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from openclaw_cli import durable
+from openclaw_cli.durable import SourceChangedError, move_no_replace, replace_file
+
+DATA = b"some bytes"
+DIGEST = hashlib.sha256(DATA).hexdigest()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source"
+    path.write_bytes(DATA)
+    return path
+
+
+def test_replace_leaves_only_the_file(tmp_path: Path) -> None:
+    """New bytes and mode, no temporary file."""
+    path = tmp_path / "file"
+    replace_file(path, b"one")
+    replace_file(path, b"two", mode=0o640)
+    assert (b"two", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
+
+
+def test_move(source: Path, tmp_path: Path) -> None:
+    """The same inode under its new name."""
+    inode = source.stat().st_ino
+    result = move_no_replace(source, tmp_path / "target", expected_sha256=DIGEST)
+    assert ("link", inode, DIGEST) == (result.method, result.identity.inode, result.identity.sha256)
+    assert not source.exists()
+
+
+def test_move_never_replaces(source: Path, tmp_path: Path) -> None:
+    """Another file at the destination stays, and so does the source."""
+    (tmp_path / "target").write_bytes(b"other")
+    with pytest.raises(FileExistsError):
+        move_no_replace(source, tmp_path / "target", expected_sha256=DIGEST)
+    assert (DATA, b"other") == (source.read_bytes(), (tmp_path / "target").read_bytes())
+
+
+def test_move_of_other_bytes_is_taken_back(source: Path, tmp_path: Path) -> None:
+    """The source is no longer what was imported: it stays under its old name only."""
+    with pytest.raises(SourceChangedError):
+        move_no_replace(source, tmp_path / "target", expected_sha256="0" * 64)
+    assert [source] == list(tmp_path.iterdir())
+
+
+def test_cut_between_link_and_unlink_is_finished(source: Path, tmp_path: Path) -> None:
+    """Both names are there already: the old one goes."""
+    os.link(source, tmp_path / "target")
+    move_no_replace(source, tmp_path / "target", expected_sha256=DIGEST)
+    assert [tmp_path / "target"] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM])
+def test_move_without_links(number: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another file system, or one without hard links: copied with mode and time, compared, then removed."""
+    source.chmod(0o640)
+    before = source.stat()
+
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(durable.os, "link", no_links)
+    result = move_no_replace(source, tmp_path / "target", expected_sha256=DIGEST)
+    after = (tmp_path / "target").stat()
+    assert "copy" == result.method
+    assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
+    assert [tmp_path / "target"] == list(tmp_path.iterdir())
