@@ -43,46 +43,52 @@ def read(
 
 
 class _TooLong(NamedTuple):
-    """A line beyond the limit, line end included; only its size is known, and whether it was all NULs."""
+    """A line beyond the limit: only its size without line end is known, and whether it was all NULs."""
 
     bytes: int
     nul_only: bool
 
 
-# Bytes that begin at a file offset, and where in them the first line begins that nobody has read yet.
-_Block = tuple[bytes | _TooLong, int, int]
+class _Block(NamedTuple):
+    """Bytes of the file from `offset` on, of which those before `begin` are read already.
+
+    `is_line`: exactly one line, without its line end; else whole lines and perhaps the beginning of another one.
+    """
+
+    data: bytes | _TooLong
+    offset: int
+    begin: int
+    is_line: bool
 
 
 def _blocks(
     stream: BinaryIO, tally: Tally, max_line_bytes: int, on_bytes: Callable[[int], None] | None
 ) -> Iterator[_Block]:
-    """The stream as chunks, with each line that crosses a chunk's end as a block of its own.
-
-    Only the very last block can hold a line without a line end that no later block completes.
-    """
+    """The stream as chunks, with each line that crosses a chunk's end as a block of its own."""
     rest = _Rest(max_line_bytes)
     base = 0
     while chunk := stream.read(_CHUNK_BYTES):
         if on_bytes is not None:
             on_bytes(len(chunk))
-        begun = 0
+        begin = 0
         if rest.bytes:
-            begun = chunk.find(b"\n") + 1
+            end = chunk.find(b"\n")
             line_offset = base - rest.bytes
-            rest.add(chunk[:begun] if begun else chunk)
-            if begun:
-                yield rest.take(), line_offset, 0
-        if begun or not rest.bytes:
+            rest.add(chunk if end < 0 else chunk[:end])
+            begin = end + 1
+            if begin:
+                yield _Block(rest.take(), line_offset, 0, True)
+        if begin or not rest.bytes:
             end = chunk.rfind(b"\n") + 1
-            if end > begun:
-                yield chunk, base, begun
-            rest.add(chunk[end:])
+            if end > begin:
+                yield _Block(chunk, base, begin, False)
+            rest.add(chunk[max(end, begin) :])
         base += len(chunk)
         tally.bytes_read = base
     if rest.bytes:
         tally.last_line_open = True
         line_offset = base - rest.bytes
-        yield rest.take(), line_offset, 0
+        yield _Block(rest.take(), line_offset, 0, True)
 
 
 class _Rest:
@@ -91,7 +97,7 @@ class _Rest:
     __slots__ = ("_limit", "_nul_only", "_pieces", "bytes")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit + 1  # the line end may come with it
+        self._limit = limit
         self._begin()
 
     def _begin(self) -> None:
@@ -102,14 +108,14 @@ class _Rest:
     def add(self, piece: bytes) -> None:
         """Take in the next piece of the line; an empty one changes nothing."""
         self.bytes += len(piece)
-        self._nul_only = self._nul_only and not piece.strip(b"\0\n")
+        self._nul_only = self._nul_only and not piece.strip(b"\0")
         if self.bytes <= self._limit:
             self._pieces.append(piece)
         else:
             self._pieces.clear()
 
     def take(self) -> bytes | _TooLong:
-        """The whole line, and begin anew."""
+        """The whole line without its end, and begin anew."""
         line = b"".join(self._pieces) if self.bytes <= self._limit else _TooLong(self.bytes, self._nul_only)
         self._begin()
         return line
@@ -142,7 +148,7 @@ class _Reading:
         """The hot loop: whole lines with a non-empty object go straight out, all others through `_unusual`."""
         loads, make, limit, tally = orjson.loads, _record, self._limit, self._tally
         line = 0
-        for data, base, at in blocks:
+        for data, base, at, is_line in blocks:
             if isinstance(data, _TooLong):
                 line += 1
                 yield from self._unusual(data, line, base)
@@ -151,7 +157,7 @@ class _Reading:
             while True:
                 end = find(b"\n", at)
                 if end < 0:
-                    if not tally.last_line_open:
+                    if not is_line:
                         break
                     end = len(data)
                 raw = data[at:end]
@@ -183,22 +189,18 @@ class _Reading:
     # --- one unusual line ---------------------------------------------------------------------------------------------
 
     def _unusual(self, raw: bytes | _TooLong, line: int, offset: int) -> list[Record]:
-        is_open = self._tally.last_line_open
         if isinstance(raw, bytes) and len(raw) > self._limit:
-            raw = _TooLong(len(raw) + (not is_open), not raw.strip(b"\0"))
-        if isinstance(raw, _TooLong):
-            given = self._too_long(raw, line, offset, raw.bytes - (not is_open))
-        else:
-            given = self._odd(raw, line, offset, is_open)
+            raw = _TooLong(len(raw), not raw.strip(b"\0"))
+        given = self._too_long(raw, line, offset) if isinstance(raw, _TooLong) else self._odd(raw, line, offset)
         self._usual = self._tally.stopped_at is None and self._hole is None
         self._tally.records += len(given)
         return given
 
-    def _odd(self, raw: bytes, line: int, offset: int, is_open: bool) -> list[Record]:
+    def _odd(self, raw: bytes, line: int, offset: int) -> list[Record]:
         if line == 1 and raw.startswith(_BYTE_ORDER_MARK):
             raw, offset = raw[len(_BYTE_ORDER_MARK) :], offset + len(_BYTE_ORDER_MARK)
         body = raw[:-1] if raw.endswith(b"\r") else raw
-        found = examine(body, is_open=is_open)
+        found = examine(body, is_open=self._tally.last_line_open)
         if found is BLANK:
             self._tally.lines_blank += 1
             return []
@@ -222,13 +224,13 @@ class _Reading:
         self._note(record.line, record.offset, len(record.raw), Kind.NOT_OBJECT, action)
         return [] if action is Action.IGNORED else [record]
 
-    def _too_long(self, skipped: _TooLong, line: int, offset: int, size: int) -> list[Record]:
+    def _too_long(self, skipped: _TooLong, line: int, offset: int) -> list[Record]:
         if skipped.nul_only:
-            self._extend_hole(line, offset, size)
+            self._extend_hole(line, offset, skipped.bytes)
             return []
         self._judge_hole(at_end=False)
         self._tally.lines_lost += 1
-        self._note(line, offset, size, Kind.TOO_LONG, self._stop(line))
+        self._note(line, offset, skipped.bytes, Kind.TOO_LONG, self._stop(line))
         return []
 
     def _damaged(self, found: Finding, record: Record) -> list[Record]:
