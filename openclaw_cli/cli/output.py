@@ -60,6 +60,8 @@ def dump(value: Any, *, indent: bool = True) -> bytes:
         import json
 
         text = json.dumps(value, indent=2 if indent else None, ensure_ascii=True).encode("ascii")
+    if text.isascii() and b"\x7f" not in text:
+        return text  # the usual case, and much cheaper to tell than to search
     return _UNSAFE_UTF8.sub(_escaped_utf8, text)
 
 

@@ -209,9 +209,8 @@ def flags_cell(row: Mapping[str, Any]) -> str:
 
 def _copy(entry: Mapping[str, Any], names: tuple[str, ...], row: dict[str, Any]) -> None:
     for name in names:
-        value = entry.get(name)
-        if value is not None:
-            row[name] = value
+        if name in entry and entry[name] is not None:
+            row[name] = entry[name]
 
 
 def _runtime(key: str, entry: Mapping[str, Any], provider: str) -> dict[str, str]:
