@@ -1,0 +1,106 @@
+"""Cards without a model: nothing invented, whole sentences, a budget that is kept."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_cli import tokens
+from openclaw_cli.summarize.card import Labels, Origin, Outcome, render
+from openclaw_cli.summarize.extractive import Material, error_lines, file_changes, shorten, summarise
+
+
+def words(text: str) -> int:
+    """A cheap stand-in for a token counter."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+def material(**values: object) -> Material:
+    """Material with made-up defaults."""
+    base: dict[str, object] = {
+        "task": "Check the timeout of the query. Then report.",
+        "label": None,
+        "answer": "Set it to 30 s in db/pool.py. Tests pass (12 of 12).",
+        "status": None,
+        "origin": Origin.AGENT,
+        "outcome": Outcome.SUCCESS,
+    }
+    return Material(**{**base, **values})  # type: ignore[arg-type]
+
+
+TEXTS = st.text(alphabet=st.sampled_from("ab1 .\n/_-#*`!?ü\\─,:"), max_size=400)
+
+
+@given(TEXTS, TEXTS, st.integers(10, 200))
+def test_nothing_is_invented(task: str, answer: str, budget: int) -> None:
+    """Every word of task and result stands in the material, apart from the fixed words."""
+    card = summarise(material(task=task, answer=answer), words, budget_tokens=budget, labels=Labels.ENGLISH)
+    known = set(task.split()) | set(answer.split()) | {"…", "no", "result", "text"}
+    for value in (card.task, card.result):
+        assert set(value.split()) <= known | {w for t in known for w in (t.lstrip("#*-•>"),)}
+
+
+@given(TEXTS, TEXTS)
+def test_the_budget_is_kept(task: str, answer: str) -> None:
+    """A card of 160 tokens has 160 at most when facts do not demand more."""
+    card = summarise(material(task=task, answer=answer), words)
+    assert words(render(card)) <= 160 + 12
+
+
+def test_real_counts_keep_the_budget() -> None:
+    """With the exact counter, a long answer is cut between sentences."""
+    answer = " ".join(f"Step {n} changed module_{n}.py and passed." for n in range(200))
+    card = summarise(material(answer=answer), tokens.count)
+    assert tokens.count(render(card)) <= 160
+    assert answer.startswith(card.result)
+    assert card.result.endswith("passed.")
+
+
+def test_one_long_sentence_is_cut_between_words() -> None:
+    """No word is cut, and the cut shows."""
+    text = "alpha " * 500
+    short = shorten(text, 10, words)
+    assert short.endswith(" …")
+    assert {"alpha", "…"} == set(short.split())
+
+
+def test_label_is_part_of_the_task_unless_it_repeats_it() -> None:
+    """The label says what later messages call the task."""
+    assert "pool — Check the timeout of the query. Then report." == summarise(material(label="pool"), words).task
+    assert summarise(material(label="the timeout"), words).task.startswith("Check")
+
+
+def test_layout_marks_of_an_answer_are_left_out() -> None:
+    """Headings, bullets, fences and rules only lay a text out."""
+    answer = "## Result\n\n- first thing\n* second thing\n---\n```python\nx = 1\n```"
+    assert "Result\nfirst thing\nsecond thing\nx = 1" == summarise(material(answer=answer), words).result
+
+
+@pytest.mark.parametrize(("status", "expected"), [("timed out", "timed out"), (None, "no result text")])
+def test_without_an_answer_the_status_speaks(status: str | None, expected: str) -> None:
+    """A time-out has no answer."""
+    assert expected == summarise(material(answer=None, status=status), words).result
+
+
+def test_later_in_this_conversation() -> None:
+    """The first sentence tells that the outcome came later than the card stands."""
+    card = summarise(material(later="14:03", answer="Done."), words)
+    assert "Completed at 14:03 UTC, later in this conversation. Done." == card.result
+
+
+def test_error_lines() -> None:
+    """Lines that state an error; not those that speak of errors."""
+    text = "There were no errors.\nValueError: bad width 7\nerror: disk full\nall fine\nFehler: kein Platz"
+    assert ("ValueError: bad width 7", "error: disk full", "Fehler: kein Platz") == error_lines(text)
+
+
+def test_file_changes() -> None:
+    """write makes a file, edit changes one, a patch says it per file; other tools are not believed."""
+    patch = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: b/c.py\n*** Delete File: d.py\n*** End Patch"
+    assert [("n.py", True)] == list(file_changes("write", {"path": "n.py", "content": ""}))
+    assert [("e.py", False)] == list(file_changes("edit", {"file_path": "e.py"}))
+    assert [("a.py", True), ("b/c.py", False)] == list(file_changes("apply_patch", {"input": patch}))
+    assert [] == list(file_changes("exec", {"path": "x"}))
