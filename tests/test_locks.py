@@ -109,12 +109,20 @@ def test_answering_port_is_an_owner(state: Path) -> None:
 
 def test_failed_taking_holds_nothing(state: Path) -> None:
     """When a later check refuses, the locks that were taken before are given back."""
-    leave(state)
-    with pytest.raises(RefusedError):
-        take(state)
+    take(state).release()
+    leave(state, stateDir="/home/node/.openclaw")
     with pytest.raises(RefusedError):
         take(state)
     Exclusive(locks.lifecycle_path(state), 0).release()
+
+
+def test_refused_once_is_refused_again(state: Path) -> None:
+    """A refused attempt leaves nothing behind that would make the foreign lock look like one of ours."""
+    leave(state)
+    for _ in range(2):
+        with pytest.raises(RefusedError):
+            take(state)
+    assert not locks.lifecycle_path(state).exists()
 
 
 def test_other_users_directory(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from openclaw_cli.config.values import parse_size_bytes
 from openclaw_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from openclaw_cli.migration.importing import Job
+    from openclaw_cli.migration.job import Job
     from openclaw_cli.migration.reporting import Report
     from openclaw_cli.storage.connection import Timeouts
 
@@ -91,13 +91,13 @@ def import_sessions(
     Each session is committed whole, checked, and only then are its files moved to session-sqlite-import-archive. The
     index is moved last. A run that was interrupted is completed by the next one.
     """
-    from openclaw_cli.migration import importing
+    from openclaw_cli.migration import previewing
 
     config = common.config()
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index)
     job = _job(common, config, rules)
     if common.dry_run:
-        return _emit(_with_progress(common, job, importing.dry_run), common, dry_run=True)
+        return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
     report = _owned_import(common, config, job, assume_stopped=assume_stopped, allow_owner=allow_owner)
     return _emit(report, common, dry_run=False)
 
@@ -110,12 +110,12 @@ def dry_run(
     rebuild_index: RebuildIndex = False,
 ) -> int:
     """Read everything that an import would read and print what it would do; nothing is written."""
-    from openclaw_cli.migration import importing
+    from openclaw_cli.migration import previewing
 
     config = common.config()
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, False)
     job = _job(common, config, rules)
-    return _emit(_with_progress(common, job, importing.dry_run), common, dry_run=True)
+    return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
 
 
 def inspect(
@@ -186,7 +186,7 @@ def _timeouts(config: Config) -> Timeouts:
 
 def _job(common: Common, config: Config, rules: Any) -> Job:
     from openclaw_cli.config.paths import agent_target
-    from openclaw_cli.migration.importing import Job
+    from openclaw_cli.migration.job import Job
 
     targets = common.targets(config)
 
@@ -227,7 +227,7 @@ def _with_progress(common: Common, job: Job, act: Any) -> Report:
     """Plan, then act with a bar by bytes of the transcripts."""
     from dataclasses import replace
 
-    from openclaw_cli.migration.importing import plan_all
+    from openclaw_cli.migration.job import plan_all
 
     plans = plan_all(job)
     total = sum(plan.source_bytes for plan in plans)

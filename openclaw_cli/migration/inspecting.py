@@ -12,7 +12,7 @@ from openclaw_cli import jsonl, jstext
 from openclaw_cli.errors import CorruptError, Exit, Issue, OpenClawError, status_of
 from openclaw_cli.migration import discovery
 from openclaw_cli.migration.discovery import Listing
-from openclaw_cli.migration.importing import Job, new_report, plan_all
+from openclaw_cli.migration.job import Job, new_report, plan_all
 from openclaw_cli.migration.plan import TargetPlan
 from openclaw_cli.migration.reporting import Report, TargetReport
 from openclaw_cli.sources import open_source

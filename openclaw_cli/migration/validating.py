@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from openclaw_cli.durable import SourceChangedError
 from openclaw_cli.errors import Issue
 from openclaw_cli.migration import comparing
-from openclaw_cli.migration.importing import Job, new_report, open_reading
+from openclaw_cli.migration.job import Job, new_report, open_reading
 from openclaw_cli.migration.plan import KeyPlan, SessionPlan, TargetPlan
 from openclaw_cli.migration.reporting import Report, TargetReport
 from openclaw_cli.storage.connection import Store

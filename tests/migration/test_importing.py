@@ -246,12 +246,12 @@ def test_source_that_changes_is_noticed(legacy: Any) -> None:
 
 CTRL_C = """
 import sys
-from openclaw_cli.migration import importing
+from openclaw_cli.migration import committing
 from openclaw_cli.faults import Step
 def reached(step):
     if step is Step.SESSION_ROWS_WRITTEN:
         raise KeyboardInterrupt
-importing.reached = reached
+committing.reached = reached
 from openclaw_cli.cli.app import run
 sys.exit(run(sys.argv[1:]))
 """
