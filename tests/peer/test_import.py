@@ -13,17 +13,21 @@ program leaves aside because another entry is bad, trajectory rows.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw_cli import locks
 from openclaw_cli.storage import connection
 from openclaw_cli.storage.encoding import decode
+from openclaw_cli.storage.lockfile import Exclusive
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 IMPORT = ("doctor", "--session-sqlite", "import", "--session-sqlite-all-agents")
@@ -198,3 +202,19 @@ def test_our_manifest_restores_in_the_real_program(peer: Any, run_cli: Callable[
     assert 3 == run_cli("doctor", "import", "--state-dir", state, "--all-agents").status
     peer.json(state, "doctor", "--session-sqlite", "restore", "--session-sqlite-all-agents")
     assert before == {path: path.read_bytes() for path in state.glob("agents/*/sessions/*")}
+
+
+def test_each_side_refuses_while_the_other_owns(peer: Any, run_cli: Callable[..., Any], state_copy: Any) -> None:
+    """While we own the state directory the real maintenance refuses, and it does its work once we have let go."""
+    state = state_copy("10-s2-legacy")
+    (state / "openclaw.json").write_text("{}\n")
+    owned = locks.take(
+        state, config_path=state / "openclaw.json", take_lock=Exclusive, now_ms=time.time_ns() // 1_000_000
+    )
+    with owned:
+        refused = peer.run(state, *IMPORT, "--json")
+        assert 2 == refused.status
+        assert "owns this OpenClaw state directory" in refused.stdout + refused.stderr
+        busy = run_cli("doctor", "import", "--state-dir", state, "--all-agents", "--json")
+        assert (11, os.getpid()) == (busy.status, json.loads(busy.stdout)["error"]["pid"])
+    assert peer.json(state, *IMPORT)["totals"]["targets"] >= 1
