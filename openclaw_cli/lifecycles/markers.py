@@ -7,10 +7,13 @@ lines, the result heading with its statistics line, or the provenance that OpenC
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from openclaw_cli.lifecycles.stats import parse_stats
 
 EVENT = "event"
 BACKGROUND = "background task"
@@ -24,7 +27,11 @@ DOCUMENT = "document"
 ANNOUNCE_RUN = "announce:v1:"
 SETTLE_RUN = "announce:requester-settle:"
 
-_HINTS = ("[Internal task completion event]", ' task "', "A background task completed.", "Child completion results:")
+_SETTLE_HEAD = "Child completion results:"
+_EVENT_OPENING = "[Internal task completion event]"
+_PLAIN_OPENING = "A background task completed."
+_TAIL_CHARS = 20_000
+_HINTS = (_EVENT_OPENING, ' task "', _PLAIN_OPENING, _SETTLE_HEAD)
 _EVENT_HEAD = re.compile(r"\[Internal task completion event\][ \t]*\n")
 _PLAIN_HEAD = re.compile(r"A background task completed\. Use this result to reply[^\n]*\n\n?")
 _FIELDS = re.compile(
@@ -50,31 +57,23 @@ _QUEUE_PREFIX = r"(?:\[Queued announce messages while agent was busy\]\s*)?(?:-{
 _LEAD = re.compile(rf"\s*{_DATE_PREFIX}{_QUEUE_PREFIX}{_DATE_PREFIX}")
 _MEMORY_PREFACE = re.compile(rf"\s*{_DATE_PREFIX}Note: Reference memory\b")
 
-_JUST = re.compile(
-    r"(?P<system>\[System Message\] (?:\[sessionId: (?P<session>[^\]\n]*)\] )?)?"
-    r'A (?P<kind>background task|subagent task|cron job) "(?P<label>(?s:.{0,60000}?))" just '
-    r"(?P<status>completed[^.\n]*|timed out(?s:.*?)|failed(?s:.*?)|finished[^.\n]*|was [^.\n]*)"
+_OPENING = re.compile(r'A (?P<kind>background task|subagent task|cron job) "')
+_CLOSING = '" just '
+_SYSTEM_LEAD = re.compile(r"\[System Message\] (?:\[sessionId: (?P<session>[^\]\n]*)\] )?\Z")
+_SYSTEM_LEAD_CHARS = 200
+_LABEL_CHARS = 60_000
+_STATUS = re.compile(
+    r"(?P<status>completed[^.\n]{0,200}|timed out(?s:.{0,2000}?)|failed(?s:.{0,2000}?)"
+    r"|finished[^.\n]{0,200}|was [^.\n]{0,200})"
     r"\.[ \t]*(?:\n\s*(?P<heading>Findings|Result):[ \t]*(?:\n|(?=\S))|(?=\n|\Z))"
 )
-_JUST_OPENINGS = ('A background task "', 'A subagent task "', 'A cron job "')
+_SEPARATED = re.compile(r"-{3}\s*(?:Queued #\d+\s*)?\Z")
 _QUEUED = re.compile(r"\n+-{3}\n+Queued #\d+\n")
 _LAST_STATS = re.compile(r"\n\s*Stats: ([^\n]*runtime[^\n]*)")
 
-_SETTLE_HEAD = "Child completion results:"
-_SETTLE_ITEM = re.compile(
-    r"^\d+\. Child task[^\n]*:[ \t]*\n<prompt-data>\n(?P<title>(?s:.*?))\n</prompt-data>\nstatus: (?P<status>[^\n]*)",
-    re.MULTILINE,
-)
+_SETTLE_ITEM = re.compile(r"^\d+\. Child task[^\n]*:[ \t]*\n<prompt-data>\n", re.MULTILINE)
+_SETTLE_STATUS = "\n</prompt-data>\nstatus: "
 _DOCUMENT = re.compile(r"\s*subagent (['\"‘“`])(?P<name>.+?)(['\"’”`]) completed\.?\s*", re.IGNORECASE)
-
-_RUNTIME = re.compile(r"\bruntime\s+([^•\n(]+)")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)(?![a-z])")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_COUNT = r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)\b"
-_TOKENS = re.compile(rf"\btokens\s+{_COUNT}(?:\s*\(\s*in\s+{_COUNT}\s*/\s*out\s+{_COUNT}\s*\))?(\s+prompt/cache)?")
-_CACHE = re.compile(rf"\bprompt/cache\s+{_COUNT}")
-_COST = re.compile(r"\best\s+\$(\d+(?:\.\d+)?)")
-_NAMED = re.compile(r"\b(sessionKey|sessionId|transcript)\s+([^•\n]+)")
 
 _NO_RESULT = re.compile(r"\s*(?:\(no output\)|NO_REPLY|ANNOUNCE_SKIP|\[truncated-by-retention\b.*)?\s*", re.DOTALL)
 
@@ -126,39 +125,6 @@ def usable(result: str | None) -> bool:
     return result is not None and _NO_RESULT.fullmatch(result) is None
 
 
-def duration_ms(text: str) -> int | None:
-    """`1h2m3s`, `850ms`, `1m46s` in milliseconds; None for `n/a` and anything else."""
-    parts = _DURATION.findall(text)
-    return round(sum(float(number) * _UNIT_MS[unit] for number, unit in parts)) if parts else None
-
-
-def _amount(number: str, suffix: str) -> int:
-    return round(float(number.replace(",", ".")) * {"": 1, "k": 1000, "m": 1_000_000}[suffix.lower()])
-
-
-def parse_stats(line: str) -> dict[str, Any]:
-    """The statistics line of a completion: runtimeMs, totalTokens, inputTokens, outputTokens and what else it names.
-
-    Token numbers are rounded by their writer (`53.8k`); `unknown` and `n/a` leave the key out.
-    """
-    stats: dict[str, Any] = {}
-    runtime = _RUNTIME.search(line)
-    if runtime and (elapsed := duration_ms(runtime[1])) is not None:
-        stats["runtimeMs"] = elapsed
-    if tokens := _TOKENS.search(line):
-        stats["promptCacheTokens" if tokens[7] else "totalTokens"] = _amount(tokens[1], tokens[2])
-        if tokens[3]:
-            stats["inputTokens"] = _amount(tokens[3], tokens[4])
-            stats["outputTokens"] = _amount(tokens[5], tokens[6])
-    if "prompt/cache " in line and (cache := _CACHE.search(line)):
-        stats["promptCacheTokens"] = _amount(cache[1], cache[2])
-    if "$" in line and (cost := _COST.search(line)):
-        stats["estimatedCostUsd"] = float(cost[1])
-    if "session" in line or "transcript" in line:
-        stats.update((name, value.strip()) for name, value in _NAMED.findall(line))
-    return stats
-
-
 def _fenced(text: str, start: int, fence: tuple[str, str]) -> tuple[str, int]:
     end = text.find(fence[1], start + len(fence[0]))
     body = text[start + len(fence[0]) : end if end >= 0 else len(text)]
@@ -191,14 +157,18 @@ def _known(value: str | None) -> str | None:
 def _events(text: str, injected: bool) -> Iterator[Notice]:
     """Eras D, E, F and H: the block of field lines."""
     position = 0
-    while head := _next_head(text, position):
-        position = head.end()
-        fields = _FIELDS.match(text, position)
+    for head in _heads(text):
+        # A block needs a status line; where none follows, no later block has one either.
+        if head.start() < position:
+            continue
+        if text.find("\nstatus: ", head.end()) < 0:
+            return
+        fields = _FIELDS.match(text, head.end())
         if fields is None:
             continue
         result, position = _read_result(text, fields.end())
-        stop = _EVENT_END.search(text, position)
-        stats = _STATS_LINE.search(text, position, stop.start() if stop else len(text))
+        stop = _EVENT_END.search(text, position, position + _TAIL_CHARS)
+        stats = _STATS_LINE.search(text, position, stop.start() if stop else position + _TAIL_CHARS)
         trusted = injected or _stands_alone(text, head.start())
         if not trusted or fields["source"].strip() == "cron" or fields["type"].strip() != "subagent task":
             continue
@@ -216,16 +186,11 @@ def _events(text: str, injected: bool) -> Iterator[Notice]:
         )
 
 
-def _next_head(text: str, position: int) -> re.Match[str] | None:
-    """The next opening of a field block; plain searches first, because most texts hold none."""
-    event = text.find("[Internal task completion event]", position)
-    plain = text.find("A background task completed. Use", position)
-    found = []
-    if event >= 0 and (head := _EVENT_HEAD.search(text, event)):
-        found.append(head)
-    if plain >= 0 and (head := _PLAIN_HEAD.search(text, plain)):
-        found.append(head)
-    return min(found, key=lambda head: head.start()) if found else None
+def _heads(text: str) -> Iterable[re.Match[str]]:
+    """The openings of field blocks in the order of the text; plain searches first, because most texts hold one kind."""
+    event = _EVENT_HEAD.finditer(text) if _EVENT_OPENING in text else ()
+    plain = _PLAIN_HEAD.finditer(text) if _PLAIN_OPENING in text else ()
+    return heapq.merge(event, plain, key=lambda head: head.start()) if event and plain else event or plain
 
 
 def _stands_alone(text: str, start: int) -> bool:
@@ -234,49 +199,113 @@ def _stands_alone(text: str, start: int) -> bool:
     if lead is not None and lead.end() >= start:
         return True
     before = text[:start]
-    return bool(_WRAPPER.search(before)) or bool(re.search(r"-{3}\s*(?:Queued #\d+\s*)?\Z", before))
+    return bool(_WRAPPER.search(before)) or bool(_SEPARATED.search(before[-200:]))
+
+
+@dataclass(slots=True)
+class _Announced:
+    """The opening sentence of eras A to C: `[System Message] [sessionId: I] A subagent task "L" just S.`"""
+
+    start: int
+    end: int
+    kind: str
+    label: str
+    status: str
+    has_heading: bool
+    is_system: bool
+    session_id: str | None
+
+
+def _announcements(text: str) -> Iterator[_Announced]:
+    """All such sentences. The next closing quote is looked for once only, so that no text takes quadratic time."""
+    closing = 0
+    for opening in _OPENING.finditer(text):
+        start = opening.end()
+        if closing < start:
+            closing = text.find(_CLOSING, start)
+        if closing < 0:
+            return
+        # A label may hold the closing words itself; a few tries tell.
+        place = closing
+        for _ in range(4):
+            if not 0 <= place - start <= _LABEL_CHARS:
+                break
+            if told := _STATUS.match(text, place + len(_CLOSING)):
+                yield _announced(text, opening, text[start:place], told)
+                break
+            place = text.find(_CLOSING, place + 1, start + _LABEL_CHARS)
+
+
+def _announced(text: str, opening: re.Match[str], label: str, told: re.Match[str]) -> _Announced:
+    system = _SYSTEM_LEAD.search(text[max(0, opening.start() - _SYSTEM_LEAD_CHARS) : opening.start()])
+    return _Announced(
+        start=opening.start() - (len(system[0]) if system else 0),
+        end=told.end(),
+        kind=opening["kind"],
+        label=label,
+        status=told["status"].strip(),
+        has_heading=told["heading"] is not None,
+        is_system=system is not None,
+        session_id=_known(system["session"]) if system else None,
+    )
 
 
 def _just(text: str, injected: bool) -> Iterator[Notice]:
     """Eras A, B and C: `A subagent task "L" just S.` with findings and a statistics line."""
-    position = 0 if any(opening in text for opening in _JUST_OPENINGS) else len(text)
-    while head := _JUST.search(text, position):
-        position = head.end()
-        queued = _QUEUED.search(text, position)
-        stop = queued.start() if queued else len(text)
-        following = _JUST.search(text, position, stop)
-        body = text[position : following.start() if following and following["heading"] else stop]
-        stats_lines = list(_LAST_STATS.finditer("\n" + body))
+    found = list(_announcements(text))
+    # One that stands inside another's findings is a quotation, unless the queue's line parts them.
+    heads = [head for n, head in enumerate(found) if n == 0 or _SEPARATED.search(text[: head.start][-200:])]
+    for number, head in enumerate(heads):
+        queued = _QUEUED.search(text, head.end)
+        stop = min(
+            queued.start() if queued else len(text), heads[number + 1].start if number + 1 < len(heads) else len(text)
+        )
+        body = "\n" + text[head.end : stop]
+        stats_lines = list(_LAST_STATS.finditer(body))
         stats = parse_stats(stats_lines[-1][1]) if stats_lines else {}
-        if head["kind"] == "cron job" or not (head["heading"] or injected):
+        if head.kind == "cron job" or not (head.has_heading or injected):
             continue
-        result = ("\n" + body)[: stats_lines[-1].start()] if stats_lines else body
+        result = body[: stats_lines[-1].start()] if stats_lines else body
         yield Notice(
-            format=SYSTEM if head["system"] else BACKGROUND if head["kind"] == "background task" else SUBAGENT,
-            status=head["status"].strip(),
-            outcome=outcome_of(head["status"]),
+            format=SYSTEM if head.is_system else BACKGROUND if head.kind == "background task" else SUBAGENT,
+            status=head.status,
+            outcome=outcome_of(head.status),
             key=_known(stats.get("sessionKey")),
-            session_id=_known(head["session"]) or _known(stats.get("sessionId")),
-            label=_known(head["label"]),
+            session_id=head.session_id or _known(stats.get("sessionId")),
+            label=_known(head.label),
             stats=stats,
-            result=result.strip() if head["heading"] else None,
-            trusted=injected or bool(head["system"]) or _stands_alone(text, head.start()),
-            position=head.start(),
-            end=position + len(body),
+            result=result.strip() if head.has_heading else None,
+            trusted=injected or head.is_system or _stands_alone(text, head.start),
+            position=head.start,
+            end=stop,
         )
 
 
 def _settled(text: str, idempotency_key: str | None, source_key: str | None) -> Iterator[Notice]:
     """Format I: one message for all children of a batch; its key lists the run ids, its sections the children."""
     runs = settle_runs(idempotency_key)
-    start = text.find(_SETTLE_HEAD)
-    items = list(_SETTLE_ITEM.finditer(text, start)) if start >= 0 else []
+    items = list(_sections(text))
     only_key = source_key if len(items) == 1 and not runs else None
-    for item in items:
-        result, _ = _read_result(text, item.end())
-        title = item["title"].replace("&lt;", "<").replace("&gt;", ">").strip()
-        status = item["status"].strip()
+    for title, status, end in items:
+        result, _ = _read_result(text, end)
         yield Notice(SETTLE, status, outcome_of(status), key=only_key, label=title, result=result, runs=runs)
+
+
+def _sections(text: str) -> Iterator[tuple[str, str, int]]:
+    """Title and status of each numbered section, and where its status line ends."""
+    start = text.find(_SETTLE_HEAD)
+    position = start
+    for item in _SETTLE_ITEM.finditer(text, start) if start >= 0 else ():
+        if item.start() < position:
+            continue
+        place = text.find(_SETTLE_STATUS, item.end() - 1)
+        if place < 0:
+            return
+        title = text[item.end() : place].replace("&lt;", "<").replace("&gt;", ">").strip()
+        begin = place + len(_SETTLE_STATUS)
+        position = text.find("\n", begin)
+        position = len(text) if position < 0 else position
+        yield title, text[begin:position].strip(), position
 
 
 def settle_runs(idempotency_key: str | None) -> tuple[str, ...]:
