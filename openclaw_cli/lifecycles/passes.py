@@ -32,6 +32,7 @@ class Passes:
         self.chain = Chain()
         self.turns = array("Q")
         self.compactions = array("Q")
+        self.resets = array("Q")
         self.spawns: list[Call] = []
         self.polls: list[Call] = []
         self.markers: list[Marker] = []
@@ -93,6 +94,8 @@ class Passes:
             self.recognised += 1
             if kind == "compaction":
                 self.compactions.append(line)
+            elif kind == "reset":
+                self.resets.append(line)
             elif kind in ("custom", "custom_message"):
                 self._custom(line, value, value)
 

@@ -53,8 +53,10 @@ class Removals:
             found.append(few if following else NOT_ANSWERED)
         if not self._has_result(task):
             found.append(NO_RESULT)
-        if bisect_left(self._passes.compactions, closing.line) > bisect_right(self._passes.compactions, first):
-            found.append("compaction between spawn and completion")
+        # Both cut the context: what is told after the cut must not move before it.
+        for name, cuts in (("compaction", self._passes.compactions), ("reset", self._passes.resets)):
+            if bisect_left(cuts, closing.line) > bisect_right(cuts, first):
+                found.append(f"{name} between spawn and completion")
         if self._branches_inside(first, closing.line):
             found.append("branch point inside")
         if task.call.in_code:

@@ -179,15 +179,22 @@ def test_side_entries_are_no_branches(kit: Any) -> None:
     assert None is kit.scan(transcript).lifecycles[0].reason
 
 
-def test_compaction_inside(kit: Any) -> None:
-    """A sub-task that was open at a compaction is not folded."""
+CUTS = {
+    "compaction": {"type": "compaction", "summary": "s", "firstKeptEntryId": "00000001", "tokensBefore": 1},
+    "reset": {"type": "reset", "reason": "new"},
+}
+
+
+@pytest.mark.parametrize("kind", CUTS)
+def test_context_cut_inside(kit: Any, kind: str) -> None:
+    """A sub-task that was open when the context was cut is not folded: its end would move before the cut."""
     child = kit.Child(1)
     transcript = kit.Transcript()
     transcript.spawn(child)
-    transcript.entry({"type": "compaction", "summary": "s", "firstKeptEntryId": transcript.last, "tokensBefore": 1})
+    transcript.entry(CUTS[kind])
     finished(kit, transcript, child)
     transcript.assistant("ok")
-    assert "compaction between spawn and completion" == kit.scan(transcript).lifecycles[0].reason
+    assert f"{kind} between spawn and completion" == kit.scan(transcript).lifecycles[0].reason
 
 
 @pytest.mark.parametrize(
