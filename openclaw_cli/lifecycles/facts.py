@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -76,6 +77,7 @@ class Chain:
         self._jumps: list[tuple[int, int | None]] = []
         self._last_id: str | None = None
         self._appended_id: str | None = None
+        self._resets = array("Q")
 
     def add(self, line: int, offset: int, value: Mapping[str, Any]) -> None:
         """Note an entry; the header is none."""
@@ -85,6 +87,8 @@ class Chain:
         if "targetId" in value and value.get("type") == "leaf":
             # What hangs below a control continues at its target: that is where the branch point is.
             parent = value["targetId"]
+        elif "reason" in value and value.get("type") == "reset":
+            self._resets.append(len(self.lines) - 1)
         # Who names the entry appended last, a side entry, hangs at the leaf all the same (compaction §19 A).
         if parent != self._last_id and (parent is None or parent != self._appended_id):
             self._jumps.append((len(self.lines) - 1, hash(parent) if isinstance(parent, str) else None))
@@ -105,6 +109,10 @@ class Chain:
             known = {identity: index for index, identity in enumerate(self._ids) if identity in wanted}
         found: dict[int, int | None] = {}
         for index, parent in self._jumps:
+            place = bisect_right(self._resets, index)
+            if place and (parent is None or known.get(parent, -1) < self._resets[place - 1]):
+                # After a reset nothing hangs above it: what names an earlier entry follows the previous one.
+                continue
             if parent is None:
                 found[self.lines[index]] = None
             elif parent in known:

@@ -12,16 +12,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from openclaw_cli import jsonl, jstext, tokens
 from openclaw_cli.lifecycles.records import Lifecycle, SourceScan, State
 from openclaw_cli.lifecycles.rewrite import Edits, apply
-from openclaw_cli.lifecycles.survey import Child, Survey
+from openclaw_cli.lifecycles.survey import Child, Part, Survey
 from openclaw_cli.summarize.card import Card, Labels, Origin, Outcome, render
 from openclaw_cli.summarize.extractive import DEFAULT_CARD_TOKENS, Material, error_lines, summarise
 from openclaw_cli.transcript import estimate
-from openclaw_cli.transcript.context import Fact, Window, boundary_of, select
 from openclaw_cli.transcript.entries import timestamp_ms
 
 DATA_TYPE = "openclaw-cli.folded-task.v1"
@@ -333,32 +332,65 @@ class _Planner:
     def _estimate_contexts(self) -> None:
         """The context before, and after it: the path without what goes and with the cards, cut at the same boundary."""
         survey = self._survey
-        window = survey.branch.window()
-        before = sum(survey.weights[chosen.index] for chosen in select(window))
-        path = list(self._new_path(window.path))
-        cut = boundary_of(path)
-        first_kept = path[cut].first_kept if cut >= 0 else None
-        if first_kept in survey.gone_ids:
+        ids = survey.tree.path_ids()
+        old = [self._place_of(identity) for identity in ids]
+        self._plan.context_tokens_before = _context_tokens(old, self._first_kept(old))
+        new: list[Place] = []
+        for place in old:
+            for index in self._edges.get(place.id, ()):
+                card = self._plan.folded[index]
+                new.append(Place(card.card_id, 0, Part.TURN, estimate.message_tokens(card.card["message"])))
+                new.append(Place(card.data_id, 0, Part.HIDDEN, 0))
+            if place.id not in survey.gone_ids:
+                new.append(place._replace(tokens=survey.changed_weights.get(place.line, place.tokens)))
+        first_kept = self._first_kept(new)
+        named = self._survey.first_kept.get(new[_boundary(new)].line) if new else None
+        if first_kept in survey.gone_ids and named in survey.gone_ids:
             first_kept = self._plan.folded[survey.gone_ids[first_kept]].card_id
-        elif cut >= 0 and window.first_kept < window.cut:
-            first_kept = window.path[window.first_kept].id
-        place = next((place for place, fact in enumerate(path[: max(cut, 0)]) if fact.id == first_kept), cut)
-        after = sum(self._weight_after(chosen.index) for chosen in select(Window(path, cut, place)))
-        self._plan.context_tokens_before, self._plan.context_tokens_after = before, after
+        elif first_kept in survey.gone_ids:
+            first_kept = self._resolve(first_kept)
+        self._plan.context_tokens_after = _context_tokens(new, first_kept)
 
-    def _new_path(self, path: list[Fact]) -> Iterator[Fact]:
-        """The active path of the new file. A card is called by the negative number of its lifecycle."""
-        for fact in path:
-            for index in self._edges.get(fact.id, ()):
-                yield Fact.of_assistant(-1 - index, self._plan.folded[index].card_id)
-            if fact.id not in self._survey.gone_ids:
-                yield fact
+    def _place_of(self, identity: str) -> Place:
+        survey = self._survey
+        line = survey.tree.nodes[identity].seq
+        ordinal = bisect_left(survey.record_lines, line)
+        return Place(identity, line, survey.parts[ordinal], survey.weights[ordinal])
 
-    def _weight_after(self, index: int) -> int:
-        if index < 0:
-            return estimate.message_tokens(self._plan.folded[-1 - index].card["message"])
-        weight = self._survey.weights[index]
-        return self._survey.changed_weights.get(self._survey.record_lines[index], weight)
+    def _first_kept(self, path: list[Place]) -> Any:
+        """What the last boundary on the path names as the first entry that it retains; links are walked through."""
+        cut = _boundary(path)
+        wanted = self._survey.first_kept.get(path[cut].line) if cut >= 0 else None
+        while wanted in self._survey.opaque_ids:
+            wanted = self._survey.tree.nodes[wanted].parent
+        return wanted
+
+
+class Place(NamedTuple):
+    """One entry of an active path: `part` and `tokens` say what it adds to a model context; line 0: it is new."""
+
+    id: str
+    line: int
+    part: int
+    tokens: int
+
+
+def _boundary(path: list[Place]) -> int:
+    return max((i for i, place in enumerate(path) if place.part in (Part.COMPACTION, Part.RESET)), default=-1)
+
+
+def _context_tokens(path: list[Place], first_kept: Any) -> int:
+    """The sum over the model's part of a path. Results before a reset count as answers to their calls."""
+    cut = _boundary(path)
+    if cut < 0:
+        return sum(place.tokens for place in path)
+    first = next((i for i, place in enumerate(path[:cut]) if place.id == first_kept), cut)
+    retained = path[first:cut]
+    if path[cut].part == Part.RESET:
+        retained = [place for place in retained if place.part == Part.TURN]
+    # A compaction's own summary counts; an older one inside the retained part does not, and a reset weighs nothing.
+    kept = sum(place.tokens for place in retained if place.part != Part.COMPACTION)
+    return kept + sum(place.tokens for place in path[cut:])
 
 
 def _linked(entry: dict[str, Any], parent: str | None) -> dict[str, Any]:

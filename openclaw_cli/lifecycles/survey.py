@@ -10,6 +10,7 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from openclaw_cli.jsonl import Record
@@ -18,8 +19,15 @@ from openclaw_cli.lifecycles.records import SourceScan
 from openclaw_cli.lifecycles.rewrite import is_empty_without, without_blocks
 from openclaw_cli.summarize.extractive import error_lines, file_changes
 from openclaw_cli.transcript import estimate
-from openclaw_cli.transcript.context import Branch
-from openclaw_cli.transcript.entries import is_canonical, message_of, non_blank, text_of, tool_calls
+from openclaw_cli.transcript.entries import (
+    excluded_from_context,
+    is_canonical,
+    is_readable,
+    message_of,
+    non_blank,
+    text_of,
+    tool_calls,
+)
 from openclaw_cli.transcript.tree import Tree
 
 _REFERENCES = ("firstKeptEntryId", "targetId", "appendParentId", "fromId")
@@ -56,6 +64,36 @@ class Child:
     canonical: bool
 
 
+class Part(IntEnum):
+    """What an entry is to a model context. A reset retains turns and results of what was before it, nothing else."""
+
+    HIDDEN = 0
+    SHOWN = 1
+    TURN = 2
+    COMPACTION = 3
+    RESET = 4
+
+
+_PARTS = {
+    "custom_message": Part.SHOWN,
+    "branch_summary": Part.SHOWN,
+    "compaction": Part.COMPACTION,
+    "reset": Part.RESET,
+}
+_TURN_ROLES = ("user", "assistant", "toolResult")
+
+
+def part_of(value: dict[str, Any]) -> Part:
+    """The part of an entry; what the reader does not accept is hidden."""
+    kind = value.get("type")
+    if kind == "message":
+        if not is_readable(value) or excluded_from_context(value):
+            return Part.HIDDEN
+        return Part.TURN if value["message"]["role"] in _TURN_ROLES else Part.SHOWN
+    part = _PARTS.get(kind, Part.HIDDEN) if isinstance(kind, str) else Part.HIDDEN
+    return part if part and is_readable(value) else Part.HIDDEN
+
+
 class Reference(NamedTuple):
     """A field of a kept entry that names a removed one. `navigates`: it is the target of a leaf control."""
 
@@ -77,9 +115,10 @@ class Survey:
         chosen = set(self.folded)
         self.evidence = {index: Evidence() for index in self.folded}
         self.tree = Tree()
-        self.branch = Branch()
         self.record_lines = array("Q")
-        self.weights = array("L")
+        self.weights = array("I")
+        self.parts = bytearray()
+        self.first_kept: dict[int, object] = {}
         self.changed_weights: dict[int, int] = {}
         self.user_turns = array("Q")
         self.gone_ids: dict[str, int] = {}
@@ -89,6 +128,7 @@ class Survey:
         self.references: list[Reference] = []
         self.index_references: list[tuple[int, int]] = []
         self.other_ids: set[str] = set()
+        self.opaque_ids: set[str] = set()
         self.ids_by_line: dict[int, str] = {}
         self.line_owners: dict[int, list[int]] = {}
         self.block_owners: dict[int, dict[int, int]] = {}
@@ -112,26 +152,33 @@ class Survey:
     def feed(self, record: Record) -> None:
         """Take the next record."""
         line, value = record.line, record.value
-        ordinal = len(self.record_lines)
         self.record_lines.append(line)
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             self.weights.append(0)
+            self.parts.append(Part.HIDDEN)
             return
         raw_parent = value.get("parentId")
-        known = not isinstance(raw_parent, str) or raw_parent in self.tree.nodes
+        known = raw_parent is None or not isinstance(raw_parent, str) or raw_parent in self.tree.nodes
         node = self.tree.add(line, value)
-        identity = non_blank(value.get("id"))
-        if node is None and identity is not None:
-            self.other_ids.add(identity)
-        if identity is not None and line in self._interesting:
-            self.ids_by_line[line] = identity
-        shown = value if known or node is None else {**value, "parentId": node.parent}
-        self.branch.feed(ordinal, shown)
-        self.weights.append(_weight(value))
-        if line in self.line_owners or line in self.block_owners:
-            self._removed(record, identity)
-        if line not in self.gone_lines:
-            self._kept(line, value, identity, node.parent if node else None, known)
+        identity = value.get("id")
+        if node is None:
+            if isinstance(identity, str):
+                self.other_ids.add(identity)
+        elif not is_canonical(value):
+            self.opaque_ids.add(value["id"])
+        part = part_of(value)
+        self.parts.append(part)
+        self.weights.append(_weight(value) if part else 0)
+        if part is Part.COMPACTION or part is Part.RESET:
+            self.first_kept[line] = value.get("firstKeptEntryId")
+        if line in self._interesting:
+            if non_blank(identity):
+                self.ids_by_line[line] = identity
+            if line in self.line_owners or line in self.block_owners:
+                self._removed(record, non_blank(identity))
+                if line in self.gone_lines:
+                    return
+        self._kept(line, value, node.parent if node else None, known)
 
     def _removed(self, record: Record, identity: str | None) -> None:
         line, value = record.line, record.value
@@ -147,7 +194,7 @@ class Survey:
             if identity is not None:
                 self.gone_ids[identity] = min(owners)
         else:
-            self.changed_weights[line] = _weight(without_blocks(value, gone_blocks))
+            self.changed_weights[line] = estimate.message_tokens(without_blocks(value, gone_blocks)["message"])
         for index in sorted(owners | set(gone_blocks.values())):
             evidence = self.evidence[index]
             evidence.digest.update(record.raw + b"\n")
@@ -156,13 +203,16 @@ class Survey:
                 evidence.entry_ids.append(identity)
             _gather(evidence, value, [block for block, owner in gone_blocks.items() if owner == index])
 
-    def _kept(self, line: int, value: dict[str, Any], identity: str | None, parent: str | None, known: bool) -> None:
+    def _kept(self, line: int, value: dict[str, Any], parent: str | None, known: bool) -> None:
         raw_parent = value.get("parentId")
-        raw_gone = isinstance(raw_parent, str) and raw_parent in self.gone_ids
-        if identity is not None and (raw_gone or parent in self.gone_ids):
-            self.children[line] = Child(identity, raw_parent, is_canonical(value))
-        elif identity is not None and not known:
-            self.dangling[line] = Child(identity, raw_parent, is_canonical(value))
+        if parent in self.gone_ids or raw_parent in self.gone_ids:
+            self.children[line] = Child(value["id"], raw_parent, is_canonical(value))
+        elif not known and non_blank(value.get("id")):
+            self.dangling[line] = Child(value["id"], raw_parent, is_canonical(value))
+        if value.get("type") == "message":
+            if _is_user_turn(value):
+                self.user_turns.append(line)
+            return
         for name in _REFERENCES:
             target = value.get(name)
             if isinstance(target, str) and target in self.gone_ids:
@@ -170,8 +220,6 @@ class Survey:
         position = value.get("firstKeptEntryIndex")
         if type(position) is int:
             self.index_references.append((line, position))
-        if _is_user_turn(value):
-            self.user_turns.append(line)
 
 
 def _gather(evidence: Evidence, value: Mapping[str, Any], own_blocks: Iterable[int]) -> None:
@@ -197,16 +245,13 @@ def _gather(evidence: Evidence, value: Mapping[str, Any], own_blocks: Iterable[i
 
 
 def _weight(value: dict[str, Any]) -> int:
-    """The estimate of what an entry adds to a model context."""
-    match value.get("type"):
-        case "message":
-            message = message_of(value)
-            return estimate.message_tokens(message) if message else 0
-        case "custom_message":
-            return estimate.message_tokens({"role": "custom", "content": value.get("content")})
-        case "branch_summary" | "compaction":
-            return estimate.message_tokens({"role": "compactionSummary", "summary": value.get("summary")})
-    return 0
+    """The estimate of what a readable entry adds to a model context."""
+    kind = value["type"]
+    if kind == "message":
+        return estimate.message_tokens(value["message"])
+    if kind == "custom_message":
+        return estimate.message_tokens({"role": "custom", "content": value["content"]})
+    return estimate.message_tokens({"role": "compactionSummary", "summary": value.get("summary")})
 
 
 def _is_user_turn(value: dict[str, Any]) -> bool:

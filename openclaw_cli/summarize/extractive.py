@@ -89,30 +89,37 @@ def _readable(answer: str) -> str:
 
 _LAYOUT = re.compile(r"^\s*(?:#{1,6}\s+|[-*•]\s+|>\s+)")
 _RULE = re.compile(r"[-=_*~`]{3,}\w*")
-_SENTENCE = re.compile(r"[^\n]+?(?:[.!?…][\"'”)\]]*(?=\s)|(?=\n)|$)\s*", re.MULTILINE)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])(?=\s)|(?=\n)")
 
 
 def shorten(text: str, limit_tokens: int, count: Callable[[str], int]) -> str:
     """As many first sentences as fit; when not even one fits, as many first words and `…`."""
-    if count(text) <= limit_tokens:
-        return text.strip()
-    kept = _longest([found.group() for found in _SENTENCE.finditer(text)], limit_tokens, count)
-    if kept.strip():
-        return kept.strip()
-    words = _longest(re.findall(r"\S+\s*", text), limit_tokens - 1, count)
-    return f"{words.rstrip()} …" if words.strip() else ""
+    text = text.strip()
+    if len(text) <= limit_tokens or count(text) <= limit_tokens:
+        return text
+    # A token has about four characters, rarely more than twelve: the rest need not be looked at.
+    start = text[: limit_tokens * 12]
+    pieces = _SENTENCE_END.split(start)
+    kept = _longest(pieces if len(start) == len(text) else pieces[:-1], limit_tokens, count)
+    if kept:
+        return kept
+    words = re.findall(r"\S+\s*", start)
+    kept = _longest(words if len(start) == len(text) else words[:-1], limit_tokens - 1, count)
+    return f"{kept} …" if kept else ""
 
 
 def _longest(pieces: list[str], limit_tokens: int, count: Callable[[str], int]) -> str:
-    """The longest beginning of the joined pieces within the limit, found by halving."""
-    low, high = 0, min(len(pieces), limit_tokens * 2)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count("".join(pieces[:middle]).rstrip()) <= limit_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return "".join(pieces[:low])
+    """The longest beginning of the joined pieces within the limit; each piece is counted about once."""
+    total = taken = 0
+    for piece in pieces:
+        total += count(piece)
+        if total > limit_tokens:
+            break
+        taken += 1
+    # Joined pieces count less than their sum, as a rule; where not, the last ones go.
+    while taken and count("".join(pieces[:taken]).strip()) > limit_tokens:
+        taken -= 1
+    return "".join(pieces[:taken]).strip()
 
 
 # A line that names an error by its class or begins with the word; nothing that merely speaks of errors.

@@ -40,11 +40,6 @@ class Fact:
     has_summary: bool
     pairing: PairingFacts | None
 
-    @staticmethod
-    def of_assistant(index: int, identity: str) -> Fact:
-        """An assistant turn without tool calls that is not in the file yet."""
-        return Fact(index, identity, None, "message", None, False, False, PairingFacts("assistant"))
-
 
 @dataclass(frozen=True, slots=True)
 class Selected:

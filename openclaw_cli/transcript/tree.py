@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from openclaw_cli.transcript.entries import (
+    CANONICAL_TYPES,
+    JS_SPACE,
     entry_id,
     excluded_from_context,
     has_message,
@@ -28,6 +30,7 @@ _MESSAGE = 1
 _EXCLUDED = 2
 _LEAF = 4
 _MISSING = object()
+_PLAIN_TYPES = CANONICAL_TYPES - {"reset"}
 
 
 class Position(NamedTuple):
@@ -98,7 +101,9 @@ def is_projected(event: object) -> bool:
 
 def flags_of(event: object) -> int:
     """The facts of a row that the active-path table keeps."""
-    return (_MESSAGE if has_message(event) else 0) | (_EXCLUDED if excluded_from_context(event) else 0)
+    if not has_message(event):
+        return 0
+    return _MESSAGE | (_EXCLUDED if excluded_from_context(event) else 0)
 
 
 def _position(seq: int, flags: int) -> Position:
@@ -169,6 +174,10 @@ class Tree:
 
     def add(self, seq: int, event: object) -> Node | None:
         """Take the next row of the transcript, in stored order."""
+        if type(event) is dict and event.get("parentId", _MISSING) == self.leaf_id == self.append_parent_id:
+            node = self._continued(seq, event)
+            if node is not None:
+                return node
         link = explicit = parse_link(event)
         if link is not None and link.is_control:
             link = self._control(link)
@@ -185,6 +194,23 @@ class Tree:
         if is_canonical(event):
             parent = self._canonical_parent(link, explicit is not None, is_side(event))
         return self._place(link, Node(parent, seq, flags_of(event) | (_LEAF if link.is_control else 0)), event)
+
+    def _continued(self, seq: int, event: dict[str, object]) -> Node | None:
+        """The node of a plain row below the leaf, by the short way; None when any other rule could apply."""
+        identity, leaf = event.get("id"), self.leaf_id
+        if type(identity) is not str or leaf is None or "appendMode" in event or event.get("type") not in _PLAIN_TYPES:
+            return None
+        parent = self.nodes.get(leaf)
+        if parent is None or parent.flags & _LEAF or not identity.strip(JS_SPACE):
+            return None
+        if self._reset_id is not None:
+            if leaf not in self._reset_line:
+                return None
+            self._reset_line.add(identity)
+        node = Node(leaf, seq, flags_of(event))
+        self.nodes[identity] = node
+        self.leaf_id = self.append_parent_id = identity
+        return node
 
     def _place(self, link: Link, node: Node, event: object) -> Node:
         self.nodes[link.id] = node
@@ -237,7 +263,11 @@ class Tree:
 
     def path(self) -> list[Node]:
         """The rows from the root to the leaf. A cycle gives an empty path; a missing ancestor ends it."""
-        found: list[Node] = []
+        return [self.nodes[identity] for identity in self.path_ids()]
+
+    def path_ids(self) -> list[str]:
+        """The ids of the rows of `path`."""
+        found: list[str] = []
         seen: set[str] = set()
         identity = self.leaf_id
         while identity is not None:
@@ -248,7 +278,7 @@ class Tree:
             if node is None:
                 break
             if not node.flags & _LEAF:
-                found.append(node)
+                found.append(identity)
             identity = node.parent
         found.reverse()
         return found
