@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,12 +142,31 @@ def move_no_replace(
 ) -> MoveResult:
     """Give a file a new name without ever replacing one and without a moment in which it has no durable name.
 
-    Link, sync, hash again, unlink, sync. Where hard links are missing: copy, sync, compare, rename, unlink. A
-    destination that already is the same inode (a run was cut between link and unlink) is finished. Raises
-    `FileExistsError` when another file stands at the destination, `SourceChangedError` when the bytes are not the
-    expected ones (the new name is taken back then).
+    `publish_no_replace`, then the old name goes. Raises what that raises.
     """
-    method = _publish(source, destination)
+    result = publish_no_replace(source, destination, expected_sha256=expected_sha256, linked=linked)
+    os.unlink(source)
+    reached(Step.MOVE_UNLINKED)
+    fsync_dir(source.parent)
+    return result
+
+
+def publish_no_replace(
+    source: Path,
+    destination: Path,
+    *,
+    expected_sha256: str,
+    linked: Callable[[], None],
+    copy: bool = False,
+) -> MoveResult:
+    """Give a file a second name, durable and checked; the first half of a move.
+
+    Link, sync, hash again. Where hard links are missing, or with `copy` (the file then shares no inode with other
+    names that it has): copy with mode and mtime, sync, compare, rename. A destination that already is the same inode
+    (a run was cut between link and unlink) is finished. Raises `FileExistsError` when another file stands at the
+    destination, `SourceChangedError` when the bytes are not the expected ones (the new name is taken back then).
+    """
+    method = _publish(source, destination, copy=copy)
     try:
         fsync_dir(destination.parent)
         linked()
@@ -157,9 +177,6 @@ def move_no_replace(
         destination.unlink()
         fsync_dir(destination.parent)
         raise
-    os.unlink(source)
-    reached(Step.MOVE_UNLINKED)
-    fsync_dir(source.parent)
     return MoveResult(method, identity)
 
 
@@ -180,7 +197,10 @@ def same_file(left: Path, right: Path) -> bool:
         return False
 
 
-def _publish(source: Path, destination: Path) -> str:
+def _publish(source: Path, destination: Path, *, copy: bool) -> str:
+    if copy and not same_file(source, destination):
+        _copy_no_replace(source, destination)
+        return "copy"
     try:
         os.link(source, destination, follow_symlinks=False)
         return "link"
@@ -200,8 +220,10 @@ def _copy_no_replace(source: Path, destination: Path) -> None:
     status = os.stat(source)
     try:
         with open(source, "rb", buffering=0) as reader:
-            writer = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, status.st_mode & 0o777)
+            writer = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
+                # Not by the mode of open(), from which the umask would take bits away.
+                os.fchmod(writer, stat.S_IMODE(status.st_mode))
                 while block := reader.read(_BLOCK_BYTES):
                     _write_all(writer, block)
                 sync_file(writer)

@@ -25,6 +25,10 @@ class Step(StrEnum):
     MOVE_RECORDED = "move-recorded"
     INDEX_MOVED = "index-moved"
     MANIFEST_COMPLETED = "manifest-completed"
+    RESTORE_LINKED = "restore-linked"
+    RESTORE_RECORDED = "restore-recorded"
+    RESTORE_UNLINKED = "restore-unlinked"
+    RESTORE_COMPLETED = "restore-completed"
     OUTPUT_WRITTEN = "output-written"
     OUTPUT_RENAMED = "output-renamed"
 

@@ -379,6 +379,10 @@ def _check_restore(restore: Any, check: _Checker) -> None:
         check.that(isinstance(restore.get(name), list), f"restore.{name} is no list")
         for path in restore[name]:
             check.absolute(path, f"restore.{name}")
+    consumed = restore.get("consumedArchives", [])
+    check.that(isinstance(consumed, list), "restore.consumedArchives is no list")
+    for path in consumed:
+        check.absolute(path, "restore.consumedArchives")
     check.that(isinstance(restore.get("conflicts"), list), "restore.conflicts is no list")
 
 

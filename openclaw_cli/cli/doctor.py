@@ -1,7 +1,8 @@
-"""The group `doctor`: inspect, dry-run, import and validate file-era session stores."""
+"""The group `doctor`: inspect, dry-run, import, validate and restore file-era session stores."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,12 @@ PreferIndex = Annotated[
 ]
 RebuildIndex = Annotated[
     bool, typer.Option("--rebuild-index", help="Without a usable index, take the sessions from their transcripts.")
+]
+AssumeStopped = Annotated[
+    bool, typer.Option("--assume-stopped", help="No gateway runs anywhere, whatever lock files say.")
+]
+AllowOwner = Annotated[
+    bool, typer.Option("--allow-owner", help="Write although the state directory belongs to another user.")
 ]
 MODES = (0, 3, 10, 11, 12, 13)
 
@@ -64,6 +71,9 @@ def register(app: typer.Typer) -> None:
         exits=MODES,
         without=("dry_run", "wait", "ndjson"),
     )(validate)
+    options.command(
+        members, "restore", example=f"openclaw-cli doctor restore {every} --dry-run", exits=MODES, without=("ndjson",)
+    )(restore)
 
 
 def import_sessions(
@@ -79,26 +89,29 @@ def import_sessions(
             help="Leave sessions.json in place. OpenClaw imports it again at every start as long as it is there.",
         ),
     ] = False,
-    assume_stopped: Annotated[
-        bool, typer.Option("--assume-stopped", help="No gateway runs anywhere, whatever lock files say.")
-    ] = False,
-    allow_owner: Annotated[
-        bool, typer.Option("--allow-owner", help="Write although the state directory belongs to another user.")
-    ] = False,
+    assume_stopped: AssumeStopped = False,
+    allow_owner: AllowOwner = False,
 ) -> int:
     """Import file-era sessions (sessions.json and JSONL transcripts) into SQLite and archive the originals.
 
     Each session is committed whole, checked, and only then are its files moved to session-sqlite-import-archive. The
     index is moved last. A run that was interrupted is completed by the next one.
     """
-    from openclaw_cli.migration import previewing
+    from openclaw_cli.migration import importing, previewing
 
     config = common.config()
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index)
     job = _job(common, config, rules)
     if common.dry_run:
         return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
-    report = _owned_import(common, config, job, assume_stopped=assume_stopped, allow_owner=allow_owner)
+    report = _owned(
+        common,
+        config,
+        job.targets,
+        lambda: _with_progress(common, job, importing.run),
+        assume_stopped=assume_stopped,
+        allow_owner=allow_owner,
+    )
     return _emit(report, common, dry_run=False)
 
 
@@ -151,6 +164,40 @@ def validate(common: Common, max_line: MaxLine = None) -> int:
     return _emit(_with_progress(common, job, validating.validate), common, dry_run=False)
 
 
+def restore(
+    common: Common,
+    assume_stopped: AssumeStopped = False,
+    allow_owner: AllowOwner = False,
+) -> int:
+    """Move archived originals back to where they were before the import, for a downgrade to an older OpenClaw.
+
+    Every manifest of the state directory is read, those of the real program too. A file moves only where its original
+    is missing, and only when its SHA-256 is the recorded one. Different archives of one file are a conflict: none of
+    them moves, the other files do. The database stays; the last line names the sessions that only it holds.
+    """
+    from openclaw_cli.migration import restoring
+
+    config = common.config()
+    targets = common.targets(config, archived=restoring.agents_of_manifests(common.state_dir))
+
+    def planned() -> restoring.RestorePlan:
+        total = restoring.archived_bytes(targets)
+        with output.Progress(total, "restore", common) as bar:
+            return restoring.plan(common.state_dir, targets, on_bytes=bar.advance)
+
+    if common.dry_run:
+        return _emit(restoring.preview(planned()), common, dry_run=True)
+    report = _owned(
+        common,
+        config,
+        targets,
+        lambda: restoring.act(planned(), common.now_ms),
+        assume_stopped=assume_stopped,
+        allow_owner=allow_owner,
+    )
+    return _emit(report, common, dry_run=False)
+
+
 def _rules(
     config: Config, max_line: str | None, skip_empty: bool, prefer_index: bool, rebuild_index: bool, keep_index: bool
 ) -> Any:
@@ -197,15 +244,23 @@ def _job(common: Common, config: Config, rules: Any) -> Job:
     return Job(common.state_dir, targets, rules, common.now_ms, target_of, timeouts=_timeouts(config))
 
 
-def _owned_import(common: Common, config: Config, job: Job, *, assume_stopped: bool, allow_owner: bool) -> Report:
-    """Own the state directory, then import; the lock is given back whatever happens."""
+def _owned(
+    common: Common,
+    config: Config,
+    targets: tuple[Target, ...],
+    act: Callable[[], Report],
+    *,
+    assume_stopped: bool,
+    allow_owner: bool,
+) -> Report:
+    """Own the state directory, then act; the lock is given back whatever happens."""
     from openclaw_cli import locks
-    from openclaw_cli.migration import discovery, importing
+    from openclaw_cli.migration import discovery
     from openclaw_cli.storage.lockfile import Exclusive
 
     # The old writers' locks first: when one is held, nothing at all has been touched.
     stale = []
-    for target in job.targets:
+    for target in targets:
         names = list(discovery.list_directory(target.sessions_dir).files[discovery.FileClass.LOCK])
         stale.extend(locks.check_transcript_locks(target.sessions_dir, names, common.now_ms))
     owned = locks.take(
@@ -218,7 +273,7 @@ def _owned_import(common: Common, config: Config, job: Job, *, assume_stopped: b
         allow_owner=allow_owner,
     )
     with owned:
-        report = _with_progress(common, job, importing.run)
+        report = act()
     report.issues[:0] = [*owned.issues, *stale]
     return report
 

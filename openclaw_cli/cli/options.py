@@ -10,7 +10,7 @@ import functools
 import inspect
 import time
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,8 +68,11 @@ class Common:
             raise NotFoundError(f"there is no state directory {self.state_dir}", stateDir=str(self.state_dir))
         return load(self.state_dir, self.config_path, environment())
 
-    def targets(self, config: Config) -> tuple[Target, ...]:
-        """The stores that the selectors mean; a selector that matches nothing raises `NotFoundError`."""
+    def targets(self, config: Config, archived: Collection[str] | None = None) -> tuple[Target, ...]:
+        """The stores that the selectors mean; a selector that matches nothing raises `NotFoundError`.
+
+        With `archived` (agents that manifests name), those of which only the import archive is left count too.
+        """
         return targets(
             config,
             self.state_dir,
@@ -77,6 +80,7 @@ class Common:
             all_agents=self.all_agents,
             store=self.store,
             env=environment(),
+            archived=archived,
         )
 
 

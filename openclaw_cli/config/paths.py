@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,20 +95,22 @@ def targets(
     all_agents: bool = False,
     store: str | None = None,
     env: Mapping[str, str],
+    archived: Collection[str] | None = None,
 ) -> tuple[Target, ...]:
     """The stores that a command line means.
 
+    With `archived`, a store of which only the import archive is left counts too; it names further agents to look for.
     Without a selector: the default agent's, existing or not. Raises `NotFoundError` when a selector matches nothing,
     `UsageError` when selectors contradict each other or when no default agent can be told.
     """
     if all_agents and (agent or store):
         raise UsageError("--all-agents cannot be combined with --agent or --store")
     if store:
-        return (_named_store(config, expand(store, env), agent),)
+        return (_named_store(config, expand(store, env), agent, archived is not None),)
     if all_agents:
-        return _every_agent(config, state_dir, env)
+        return _every_agent(config, state_dir, env, archived)
     if agent:
-        return (_named_agent(config, state_dir, normalize_agent_id(agent), env),)
+        return (_named_agent(config, state_dir, normalize_agent_id(agent), env, archived is not None),)
     default = config.default_agent
     if default is None:
         raise UsageError(
@@ -172,9 +174,12 @@ def agents_on_disk(state_dir: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _every_agent(config: Config, state_dir: Path, env: Mapping[str, str]) -> tuple[Target, ...]:
-    ids = dict.fromkeys([*config.agents, *map(str, agents_on_disk(state_dir))])
-    found = tuple(target for target in (agent_target(config, state_dir, name, env) for name in ids) if target.exists())
+def _every_agent(
+    config: Config, state_dir: Path, env: Mapping[str, str], archived: Collection[str] | None
+) -> tuple[Target, ...]:
+    ids = dict.fromkeys([*config.agents, *map(str, agents_on_disk(state_dir)), *(archived or ())])
+    known = [agent_target(config, state_dir, name, env) for name in ids]
+    found = tuple(target for target in known if _is_there(target, archived is not None))
     if not found:
         raise NotFoundError(
             f"no agent has a store under {state_dir}",
@@ -184,9 +189,9 @@ def _every_agent(config: Config, state_dir: Path, env: Mapping[str, str]) -> tup
     return found
 
 
-def _named_agent(config: Config, state_dir: Path, agent_id: str, env: Mapping[str, str]) -> Target:
+def _named_agent(config: Config, state_dir: Path, agent_id: str, env: Mapping[str, str], archived: bool) -> Target:
     target = agent_target(config, state_dir, agent_id, env)
-    if target.exists() or (config.roster_is_explicit and agent_id in config.agents):
+    if _is_there(target, archived) or (config.roster_is_explicit and agent_id in config.agents):
         return target
     known = sorted({*(config.agents if config.roster_is_explicit else ()), *agents_on_disk(state_dir)})
     raise NotFoundError(
@@ -197,14 +202,18 @@ def _named_agent(config: Config, state_dir: Path, agent_id: str, env: Mapping[st
     )
 
 
-def _named_store(config: Config, path: Path, agent: str | None) -> Target:
+def _is_there(target: Target, archived: bool) -> bool:
+    return target.exists() or (archived and target.archive_dir.is_dir())
+
+
+def _named_store(config: Config, path: Path, agent: str | None, archived: bool) -> Target:
     owner = normalize_agent_id(agent) if agent else agent_of_path(path) or config.default_agent or DEFAULT_AGENT
     if path.is_dir():
         raise NotFoundError(
             f"{path} is a directory, not a store", hint="name sessions.json or the .sqlite file", storePath=str(path)
         )
     target = store_target(path, owner)
-    if not (path.exists() or target.sqlite_path.exists()):
+    if not (path.exists() or target.sqlite_path.exists() or (archived and target.archive_dir.is_dir())):
         raise NotFoundError(f"there is no store at {path}", storePath=str(path))
     return target
 

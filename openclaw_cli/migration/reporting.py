@@ -140,7 +140,7 @@ class Report:
         )
         for target in self.targets:
             yield from _target_text(target)
-        yield from _issue_text(self.issues)
+        yield from issue_text(self.issues)
         if self.manifest_path is not None:
             yield f"migration run: {self.manifest_path}"
         if dry_run:
@@ -169,13 +169,13 @@ def _target_text(target: TargetReport) -> Iterator[str]:
                 f"    {damage.file} line {damage.line}, byte {damage.byte_offset}: {damage.kind},"
                 f" {damage.bytes} bytes, {damage.action}"
             )
-        yield from _more(len(target.damage))
+        yield from more(len(target.damage))
     yield from _stats_text(target.extra)
     if target.unreferenced:
         names = ", ".join(path.name for path in target.unreferenced[:MAX_SHOWN_ISSUES])
         yield f"  unreferenced: {names}"
-        yield from _more(len(target.unreferenced))
-    yield from _issue_text(target.issues)
+        yield from more(len(target.unreferenced))
+    yield from issue_text(target.issues)
 
 
 def _stats_text(extra: dict[str, Any]) -> Iterator[str]:
@@ -191,17 +191,19 @@ def _stats_text(extra: dict[str, Any]) -> Iterator[str]:
         yield f"  {big['bytes']} bytes: session {big['sessionId']}, {place}, {named or 'unknown'}"
 
 
-def _issue_text(issues: Iterable[Issue]) -> Iterator[str]:
+def issue_text(issues: Iterable[Issue]) -> Iterator[str]:
+    """At most ten issues for people, and how many more there are."""
     listed = list(issues)
     # Errors first: with more than ten issues they must not hide behind warnings.
     listed.sort(key=lambda issue: issue.severity != "error")
     for issue in listed[:MAX_SHOWN_ISSUES]:
         place = f" [{issue.session_key}]" if issue.session_key else ""
         yield f"  {issue.severity} {issue.code}{place}: {issue.message}"
-    yield from _more(len(listed))
+    yield from more(len(listed))
 
 
-def _more(count: int) -> Iterator[str]:
+def more(count: int) -> Iterator[str]:
+    """The line that says how many of `count` items were not shown."""
     if count > MAX_SHOWN_ISSUES:
         yield f"    … {count - MAX_SHOWN_ISSUES} more (--json lists all)"
 

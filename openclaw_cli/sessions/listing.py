@@ -85,7 +85,7 @@ class Listing:
         self._pinned = f"({_column('pinned_at', present)} IS NOT NULL AND {self._archived} IS NULL)"
         valid = "entry_valid >= 0 AND " if "entry_valid" in present else ""
         self._shown = f"{valid}entry_json <> '{{}}'"
-        self._withheld = f"({_HIDDEN_KEYS} OR {_flag('incognito')} OR {_flag('initializationPending')})"
+        self._withheld = WITHHELD
 
     def counts(self) -> Counts:
         """How many rows the query means and how many it leaves out; one pass over the table, one test of each row."""
@@ -215,3 +215,7 @@ def _schema_issue(store: Store) -> list[Issue]:
             facts={"path": str(store.path), "schemaVersion": store.schema_version},
         )
     ]
+
+
+WITHHELD = f"({_HIDDEN_KEYS} OR {_flag('incognito')} OR {_flag('initializationPending')})"
+"""SQL condition on a row of session_nodes: it is never listed or named."""
