@@ -332,8 +332,7 @@ class _Planner:
     def _estimate_contexts(self) -> None:
         """The context before, and after it: the path without what goes and with the cards, cut at the same boundary."""
         survey = self._survey
-        ids = survey.tree.path_ids()
-        old = [self._place_of(identity) for identity in ids]
+        old = list(self._old_path())
         self._plan.context_tokens_before = _context_tokens(old, self._first_kept(old))
         new: list[Place] = []
         for place in old:
@@ -341,8 +340,10 @@ class _Planner:
                 card = self._plan.folded[index]
                 new.append(Place(card.card_id, 0, Part.TURN, estimate.message_tokens(card.card["message"])))
                 new.append(Place(card.data_id, 0, Part.HIDDEN, 0))
-            if place.id not in survey.gone_ids:
-                new.append(place._replace(tokens=survey.changed_weights.get(place.line, place.tokens)))
+            if place.line in survey.changed_weights:
+                new.append(place._replace(tokens=survey.changed_weights[place.line]))
+            elif place.id not in survey.gone_ids:
+                new.append(place)
         first_kept = self._first_kept(new)
         named = self._survey.first_kept.get(new[_boundary(new)].line) if new else None
         if first_kept in survey.gone_ids and named in survey.gone_ids:
@@ -351,11 +352,17 @@ class _Planner:
             first_kept = self._resolve(first_kept)
         self._plan.context_tokens_after = _context_tokens(new, first_kept)
 
-    def _place_of(self, identity: str) -> Place:
+    def _old_path(self) -> Iterator[Place]:
         survey = self._survey
-        line = survey.tree.nodes[identity].seq
-        ordinal = bisect_left(survey.record_lines, line)
-        return Place(identity, line, survey.parts[ordinal], survey.weights[ordinal])
+        nodes, lines, parts, weights = survey.tree.nodes, survey.record_lines, survey.parts, survey.weights
+        ordinal = -1
+        for identity in survey.tree.path_ids():
+            line = nodes[identity].seq
+            ordinal += 1
+            # On a linear path the next entry is the next record, nearly always.
+            if ordinal >= len(lines) or lines[ordinal] != line:
+                ordinal = bisect_left(lines, line)
+            yield Place(identity, line, parts[ordinal], weights[ordinal])
 
     def _first_kept(self, path: list[Place]) -> Any:
         """What the last boundary on the path names as the first entry that it retains; links are walked through."""

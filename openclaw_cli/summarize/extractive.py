@@ -95,10 +95,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])(?=\s)|(?=\n)")
 def shorten(text: str, limit_tokens: int, count: Callable[[str], int]) -> str:
     """As many first sentences as fit; when not even one fits, as many first words and `…`."""
     text = text.strip()
-    if len(text) <= limit_tokens or count(text) <= limit_tokens:
-        return text
     # A token has about four characters, rarely more than twelve: the rest need not be looked at.
     start = text[: limit_tokens * 12]
+    if len(start) == len(text) and count(text) <= limit_tokens:
+        return text
     pieces = _SENTENCE_END.split(start)
     kept = _longest(pieces if len(start) == len(text) else pieces[:-1], limit_tokens, count)
     if kept:
