@@ -102,7 +102,7 @@ FAILURES = [
 
 @pytest.mark.parametrize("kind", FAILURES)
 def test_failure_is_one_document(run_cli: Callable[..., Any], tmp_path: Path, kind: str) -> None:
-    """With `--json` a failure is exactly `{"ok": false, "error": {type, code, message, hint}}`, and the status is that of its kind."""
+    """With `--json` a failure is one document of the agreed shape, and the status is that of its kind."""
     (tmp_path / "home").mkdir()
     make_state(tmp_path / "home", None, {})
     argv, status, code = failing(kind, tmp_path)
