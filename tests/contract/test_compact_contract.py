@@ -581,3 +581,10 @@ def test_unknown_child_tokens(fold: Callable[..., Any]) -> None:
     )
     report, _, _ = fold(rows)
     assert None is report["lifecycles"][0]["childTokens"]
+
+
+def test_error_of_a_failed_task(fold: Callable[..., Any]) -> None:
+    """`errors: none` only when there were none: the error that the status line names stands in the card."""
+    _, _, (card,) = fold(one_task(status="failed: disk exploded", answer="It could not be built."))
+    values = dict(fields(card, "en"))
+    assert ("failed", "disk exploded") == (values["outcome"], values["errors"])
