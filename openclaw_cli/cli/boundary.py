@@ -1,4 +1,5 @@
-"""The one place where whatever ends a run becomes an exit status, a message, and with `--json` a document."""
+"""The one place where whatever ends a run becomes an exit status, a message, and a document: all of `--json`, the last
+line of `--ndjson`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Terminated(BaseException):
 def guarded(argv: Sequence[str], body: Callable[[], Any]) -> int:
     """Run `body` (which returns a status or None) and return the exit status; nothing is raised.
 
-    `argv` tells whether `--json` and `--debug` were asked for, also when it could not be parsed.
+    `argv` tells whether `--json`, `--ndjson` and `--debug` were asked for, also when it could not be parsed.
     """
     try:
         with _signals():
@@ -98,8 +99,7 @@ def _report(error: OpenClawError, words: Sequence[str]) -> int:
         _say(f"hint: {error.hint}")
     if "--debug" in words:
         _print_frames(error)
-    if "--json" in words:
-        _print_document(error.as_json())
+    _print_document(error, words)
     return int(error.exit)
 
 
@@ -111,9 +111,7 @@ def _report_bug(error: Exception, words: Sequence[str]) -> int:
     _say(f"unexpected {name}; this is a fault of {PROGRAM}, please report the lines below")
     _print_frames(error)
     _say(f"{PROGRAM} {__version__}, Python {sys.version.split()[0]}, {sys.platform}")
-    if "--json" in words:
-        failure = OpenClawError(f"unexpected {name}", hint="the stack trace is on stderr", code="internal")
-        _print_document(failure.as_json())
+    _print_document(OpenClawError(f"unexpected {name}", hint="the stack trace is on stderr", code="internal"), words)
     return Exit.FAILED
 
 
@@ -129,10 +127,14 @@ def _print_frames(error: BaseException) -> None:
             _say(f"  caused by {type(cause).__name__}")
 
 
-def _print_document(document: dict[str, Any]) -> None:
-    from openclaw_cli.cli.output import write_document
+def _print_document(error: OpenClawError, words: Sequence[str]) -> None:
+    """The failure for a program that reads stdout; with `--ndjson` a last line behind those of the items done."""
+    from openclaw_cli.cli.output import write_document, write_line
 
-    write_document(document)
+    if "--json" in words:
+        write_document(error.as_json())
+    elif "--ndjson" in words:
+        write_line({"type": "error", **error.as_json()})
 
 
 def _say(text: str) -> None:

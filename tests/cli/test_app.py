@@ -15,6 +15,7 @@ import pytest
 from openclaw_cli.cli import boundary
 from openclaw_cli.cli.app import command_tree, run, with_subcommand
 from openclaw_cli.cli.options import VALUE_OPTIONS
+from openclaw_cli.cli.output import write_line
 from openclaw_cli.cli.spelling import normalised
 from openclaw_cli.errors import BusyError, CorruptError, Exit, RefusedError
 
@@ -81,6 +82,36 @@ def test_a_failure_with_json_is_one_document(tmp_path: Path, capsys: pytest.Capt
     assert {"ok": False, "error": {"type": "cli_error", "code": "not_found", "hint": None, "stateDir": str(missing),
             "message": f"there is no state directory {missing}"}} == document  # fmt: skip
     assert str(missing) in shown.err
+
+
+@pytest.mark.parametrize(("argv", "status", "code"), [
+    (["sessions", "list", "--ndjson", "--state-dir", "/no/where"], 10, "not_found"),
+    (["sessions", "--ndjson", "--nonsense"], 2, "usage"),
+    (["scan-lifecycles", "/no/where.jsonl", "--ndjson"], 10, "not_found"),
+    (["scan-lifecycles", "--ndjson"], 2, "usage"),
+])  # fmt: skip
+def test_a_failure_with_ndjson_is_the_last_line(
+    argv: list[str], status: int, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--ndjson` ends with one line of type `error` that holds the failure document, and the text is on stderr."""
+    assert status == run(argv)
+    shown = capsys.readouterr()
+    (line,) = shown.out.splitlines()
+    document = json.loads(line)
+    assert ("error", False, code) == (document["type"], document["ok"], document["error"]["code"])
+    assert shown.err.startswith(f"openclaw-cli: {document['error']['message']}")
+
+
+def test_a_failure_after_items_follows_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was done before the failure stays readable; a fault of ours ends the lines in the same way."""
+
+    def body() -> Any:
+        write_line({"type": "session", "key": "a"})
+        raise ValueError("a secret line of a transcript")
+
+    assert Exit.FAILED == boundary.guarded(["--ndjson"], body)
+    types = [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()]
+    assert ["session", "error"] == types
 
 
 def test_a_parser_failure_with_json_is_one_document_too(capsys: pytest.CaptureFixture[str]) -> None:
