@@ -56,6 +56,11 @@ def outcomes(document: dict[str, Any]) -> dict[str, set[str]]:
     return found
 
 
+def brief(found: tuple[int, dict[str, Any]]) -> tuple[int, int]:
+    """Status and number of restored files."""
+    return found[0], found[1]["totals"]["restoredFiles"]
+
+
 def codes(document: dict[str, Any]) -> list[str]:
     """Codes of all issues."""
     return sorted(issue["code"] for part in (document, *document["targets"]) for issue in part["issues"])
@@ -291,9 +296,7 @@ def test_a_store_of_which_only_the_archive_is_left_is_found(
     """No index, no transcript, no database: every selector still finds what can be restored."""
     chosen = tuple(str(case_23 / word) if "/" in word else word for word in select)
 
-    assert (0, 2) == (lambda found: (found[0], found[1]["totals"]["restoredFiles"]))(
-        run("restore", case_23, select=chosen)
-    )
+    assert (0, 2) == brief(run("restore", case_23, select=chosen))
 
 
 def test_only_empty_indexes(case_23: Path, run: Restore) -> None:
@@ -454,7 +457,7 @@ def test_manifests_of_every_version(version: int, imported: Path, run: Restore) 
     (path,) = states.manifests(imported)
     states.edit(path, change)
 
-    assert (0, 3) == (lambda found: (found[0], found[1]["totals"]["restoredFiles"]))(run("restore", imported))
+    assert (0, 3) == brief(run("restore", imported))
     assert version == json.loads(path.read_text())["manifestVersion"]
 
 
@@ -530,7 +533,7 @@ def test_a_state_directory_that_was_moved(imported: Path, run: Restore, tmp_path
     """Its manifests name paths that are gone; the files come back at the new place, and may be imported again."""
     moved = Path(shutil.move(imported, tmp_path / "elsewhere"))
 
-    assert (0, 3) == (lambda found: (found[0], found[1]["totals"]["restoredFiles"]))(run("restore", moved))
+    assert (0, 3) == brief(run("restore", moved))
     assert not imported.exists()
     status, document = run("import", moved)
     assert (0, 0) == (status, document["totals"]["importedTranscriptEvents"])
@@ -541,7 +544,7 @@ def test_a_state_directory_behind_a_link(imported: Path, run: Restore, tmp_path:
     link = tmp_path / "link"
     link.symlink_to(imported)
 
-    assert (0, 3) == (lambda found: (found[0], found[1]["totals"]["restoredFiles"]))(run("restore", link))
+    assert (0, 3) == brief(run("restore", link))
 
 
 def test_manifests_of_another_agent_or_store_are_not_touched(run: Restore, state_copy: Callable[[str], Path]) -> None:
@@ -653,7 +656,7 @@ def test_a_missing_database_does_not_stop_a_restore(imported: Path, run: Restore
     """The files are enough."""
     shutil.rmtree(imported / "agents/main/agent")
 
-    assert (0, 3) == (lambda found: (found[0], found[1]["totals"]["restoredFiles"]))(run("restore", imported))
+    assert (0, 3) == brief(run("restore", imported))
 
 
 def test_an_older_runtime_writes_and_the_import_takes_it(imported: Path, run: Restore, legacy: Any) -> None:
