@@ -56,6 +56,12 @@ _WRAPPER = re.compile(r"OpenClaw runtime context \(internal\)|<<<BEGIN_OPENCLAW_
 _QUEUE_PREFIX = r"(?:\[Queued announce messages while agent was busy\]\s*)?(?:-{3}\s*Queued #\d+\s*)?"
 _LEAD = re.compile(rf"\s*{_DATE_PREFIX}{_QUEUE_PREFIX}{_DATE_PREFIX}")
 _MEMORY_PREFACE = re.compile(rf"\s*{_DATE_PREFIX}Note: Reference memory\b")
+# What a message of the program begins with: a queue's header, or any era's opening.
+_PROGRAM_OPENING = re.compile(
+    rf"\s*{_DATE_PREFIX}(?:\[Queued announce messages while agent was busy\]|-{{3}}\s*Queued #\d|\[System Message\] "
+    r"|\[Internal task completion event\]|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
+    r"|A (?:background|subagent) task |A background task completed\.|OpenClaw runtime context \(internal\))"
+)
 
 _OPENING = re.compile(r'A (?P<kind>background task|subagent task|cron job) "')
 _CLOSING = '" just '
@@ -256,6 +262,7 @@ def _just(text: str, injected: bool) -> Iterator[Notice]:
     # One that stands inside another's findings is a quotation, unless the queue's line parts them.
     heads = [head for n, head in enumerate(found) if n == 0 or _SEPARATED.search(text[: head.start][-200:])]
     for number, head in enumerate(heads):
+        trusted = injected or _is_announced(text, head.start, alone=len(found) == 1)
         queued = _QUEUED.search(text, head.end)
         stop = min(
             queued.start() if queued else len(text), heads[number + 1].start if number + 1 < len(heads) else len(text)
@@ -263,7 +270,7 @@ def _just(text: str, injected: bool) -> Iterator[Notice]:
         body = "\n" + text[head.end : stop]
         stats_lines = list(_LAST_STATS.finditer(body))
         stats = parse_stats(stats_lines[-1][1]) if stats_lines else {}
-        if head.kind == "cron job" or not (head.has_heading or injected):
+        if head.kind == "cron job" or not (head.has_heading or injected) or (head.is_system and not trusted):
             continue
         result = body[: stats_lines[-1].start()] if stats_lines else body
         yield Notice(
@@ -275,10 +282,25 @@ def _just(text: str, injected: bool) -> Iterator[Notice]:
             label=_known(head.label),
             stats=stats,
             result=result.strip() if head.has_heading else None,
-            trusted=injected or head.is_system or _stands_alone(text, head.start),
+            trusted=trusted,
             position=head.start,
             end=stop,
         )
+
+
+def _is_announced(text: str, start: int, *, alone: bool) -> bool:
+    """Whether a sentence of eras A to C stands where the program puts it, and not in what a person quotes.
+
+    That is at the start of the message, after a date or a queue's header; behind a separator of a message that the
+    program began; or, when it is the only one, in a paragraph behind the preface of a memory plugin.
+    """
+    lead = _LEAD.match(text)
+    if lead is not None and lead.end() >= start:
+        return True
+    before = text[max(0, start - _SYSTEM_LEAD_CHARS) : start]
+    if _SEPARATED.search(before):
+        return _PROGRAM_OPENING.match(text) is not None
+    return alone and before.endswith("\n\n") and _MEMORY_PREFACE.match(text) is not None
 
 
 def _settled(text: str, idempotency_key: str | None, source_key: str | None) -> Iterator[Notice]:

@@ -1,7 +1,8 @@
 """Which marker ends which sub-task (lifecycles §3.3 and §3.4). Pure.
 
 The order is child session key, run id, child session id, name; never the order of lines alone. A marker that names a
-child which is not here is a completion without spawn, even when a label would fit.
+child which is not here is a completion without spawn, even when a label would fit. A session id names a child only
+where its key is known: from another marker, or from the index beside the transcript.
 """
 
 from __future__ import annotations
@@ -115,6 +116,9 @@ class Matcher:
         if task is None and notice.trusted:
             how, task = "label", self._named(marker)
         if task is not None:
+            if notice.session_id and task.child_key:
+                # The same message may come again; it must not end another task of the same name.
+                self._child_sessions.setdefault(notice.session_id, task.child_key)
             task.ends.append((marker, how))
         elif notice.trusted and notice.format != markers.DOCUMENT:
             self.orphans.append(marker)
@@ -141,9 +145,13 @@ class Matcher:
             return None
         name = normal_name(notice.label)
         fitting = [task for task in self._open_before(marker.line) if name in task.names()]
-        if notice.key or notice.session_id:
+        if notice.key or self._key_of_session(notice.session_id):
             # The marker names its child; only a task that does not know its child can still be meant.
             fitting = [task for task in fitting if task.child_key is None]
+        elif notice.session_id:
+            # Nothing tells whose session that is; it is not that of a child whose session is known to be another.
+            known = set(self._child_sessions.values())
+            fitting = [task for task in fitting if task.child_key not in known]
         if notice.format == markers.DOCUMENT and len(fitting) != 1:
             return None
         return fitting[0] if fitting else None

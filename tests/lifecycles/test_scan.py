@@ -237,6 +237,75 @@ def test_words_of_a_person_before_a_marker_stay(kit: Any) -> None:
     assert (True, line, False) == (life.foldable, life.completion.line, line in life.removal.lines)
 
 
+def system_message(kit: Any, child: Any, session: str | None = None) -> str:
+    """Era C: the child's session id, its name, no key."""
+    return f"[System Message] [sessionId: {session or child.session}] " + kit.just(
+        child, "subagent", "Result", named=False
+    )
+
+
+PREFIXES = [
+    "",
+    "[Fri 2026-02-13 12:01 GMT+8] ",
+    "[Queued announce messages while agent was busy]\n\n---\nQueued #1\n",
+    "Note: Reference memory below is context.\n" + "- an old remark\n" * 300 + "\n",
+]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES, ids=["bare", "dated", "queued", "memory"])
+def test_system_message_without_a_known_session_matches_by_name(kit: Any, prefix: str) -> None:
+    """Era C, nothing tells the key of the session id: the oldest open accepted spawn of that name, then its repeat."""
+    refused, first, second = (kit.Child(number, label="Fix  It") for number in (1, 2, 3))
+    transcript = kit.Transcript()
+    transcript.assistant(kit.call(refused.call, "sessions_spawn", refused.arguments))
+    transcript.result(refused.call, {"status": "error", "error": "no", "childSessionKey": refused.key})
+    for child in (first, second):
+        transcript.spawn(child)
+    told = kit.Child(9, label="fix it")
+    end = transcript.user(prefix + system_message(kit, told))
+    again = transcript.user(prefix + system_message(kit, told))
+    transcript.assistant("Good.")
+    error, one, two = kit.scan(transcript).lifecycles
+    assert ("spawn_error", "completed_ok", "accepted") == (error.state, one.state, two.state)
+    assert ("system message", "label", end) == (one.completion.format, one.completion.matched_by, one.completion.line)
+    assert ([again], True) == ([repeat.line for repeat in one.repeats], one.foldable)
+
+
+def test_system_message_of_another_child_ends_nothing(kit: Any) -> None:
+    """The index knows the session as that of a child which is not here, or another one for the only child that fits."""
+    child, other = kit.Child(1, label="a"), kit.Child(2, label="a")
+    for known in ({other.session: other.key}, {child.session: child.key}):
+        transcript = kit.Transcript()
+        transcript.spawn(child)
+        line = transcript.user(system_message(kit, other))
+        found = kit.scan(transcript, child_sessions=lambda known=known: known)
+        assert "accepted" == found.lifecycles[0].state
+        assert [line] == [orphan.line for orphan in found.completions_without_spawn]
+
+
+SYSTEM_QUOTES = [
+    "Why did I get this? {}",
+    "I got this:\n\n{}",
+    "I got this:\n---\n{}",
+    "> {}",
+    "Note: {}",
+    "Look\n\n---\n\nQueued #1\n{}",
+]
+
+
+@pytest.mark.parametrize("quote", SYSTEM_QUOTES, ids=range(len(SYSTEM_QUOTES)))
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_quoted_system_message_changes_nothing(kit: Any, quote: str, known: bool) -> None:
+    """Era C in the middle of a person's words ends nothing, even when its session is that of an open sub-task."""
+    child = kit.Child(1, label="a")
+    transcript = kit.Transcript()
+    transcript.spawn(child)
+    transcript.user(quote.format(system_message(kit, child)))
+    transcript.assistant(system_message(kit, child))
+    found = kit.scan(transcript, child_sessions=lambda: {child.session: child.key} if known else {})
+    assert (["accepted"], ()) == ([life.state for life in found.lifecycles], found.completions_without_spawn)
+
+
 QUOTES = [
     "Someone wrote: subagent 'a' completed. That is only a quotation.",
     "subagent 'a' completed",
