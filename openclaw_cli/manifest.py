@@ -138,11 +138,23 @@ class Run:
 
     path: Path
     manifest: Manifest
+    _targets_text: bytes | None = None
 
     def save(self) -> None:
         """Validate and replace the file."""
+        self._targets_text = None
         document = self.manifest.as_json()
         parse(document, self.path)
+        replace_file(self.path, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+
+    def save_beside_targets(self) -> None:
+        """Replace the file where no target changed: with thousands of moves, their text is made and checked once."""
+        document = replace(self.manifest, targets=[]).as_json()
+        parse(document, self.path)
+        if self._targets_text is None:
+            targets = [_target_as_json(target) for target in self.manifest.targets]
+            self._targets_text = orjson.dumps(targets, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n  ")
+        document["targets"] = orjson.Fragment(self._targets_text)
         replace_file(self.path, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
 
     def plan_moves(self, target: TargetRecord, moves: Iterable[Move]) -> None:
@@ -243,17 +255,8 @@ def parse(document: Any, path: Path) -> Manifest:
     )
 
 
-_KNOWN_KEYS = {
-    "manifestVersion",
-    "openClawVersion",
-    "runId",
-    "startedAt",
-    "targets",
-    "completedAt",
-    "failedAt",
-    "failureReports",
-    "restore",
-}
+_KNOWN_KEYS = {"manifestVersion", "openClawVersion", "runId", "startedAt", "targets"}
+_KNOWN_KEYS |= {"completedAt", "failedAt", "failureReports", "restore"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,3 +76,19 @@ def test_move_without_links(number: int, source: Path, tmp_path: Path, monkeypat
     assert "copy" == result.method
     assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
     assert [tmp_path / "target"] == list(tmp_path.iterdir())
+
+
+def test_a_copy_keeps_mode_and_time_and_shares_nothing(source: Path, tmp_path: Path) -> None:
+    """Whatever the umask is; the source keeps its name, and a second inode has the other one."""
+    source.chmod(0o664)
+    os.utime(source, ns=(5, 1_700_000_000_000_000_007))
+    mask = os.umask(0o077)
+    try:
+        target = tmp_path / "target"
+        result = durable.publish_no_replace(source, target, expected_sha256=DIGEST, linked=lambda: None, copy=True)
+    finally:
+        os.umask(mask)
+    before, after = source.stat(), target.stat()
+    assert ("copy", DATA) == (result.method, target.read_bytes())
+    assert before.st_ino != after.st_ino
+    assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)

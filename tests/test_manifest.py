@@ -134,3 +134,23 @@ def test_changes_are_on_disk_at_once(tmp_path: Path) -> None:
     text = run.path.read_text()
     assert "2026-11-30T" in text
     assert text.endswith("}\n")
+
+
+def test_saving_beside_the_targets_gives_the_same_file(document: dict[str, Any], tmp_path: Path) -> None:
+    """The short way writes what the whole way writes, and checks what it changes."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document))
+    run = manifest.read(path)
+    record = {"attemptedAt": "2026-12-01T00:00:00.000Z", "consumedArchives": ["/a"], "conflicts": []}
+    run.manifest.restore = record | {"restoredFiles": ["/b"], "skippedFiles": [], "status": "restored"}
+    run.save()
+    whole = path.read_bytes()
+
+    for _ in range(2):
+        path.unlink()
+        run.save_beside_targets()
+        assert whole == path.read_bytes()
+    run.manifest.restore["consumedArchives"] = ["relative"]
+    with pytest.raises(manifest.ManifestInvalidError):
+        run.save_beside_targets()
+    assert whole == path.read_bytes()

@@ -34,7 +34,7 @@ class _Entry:
         if before is not None and {**before, "attemptedAt": ""} == {**after, "attemptedAt": ""}:
             return
         self.run.manifest.restore = after
-        self.run.save()
+        self.run.save_beside_targets()
 
     def _document(self, before: dict[str, Any], now_ms: int) -> dict[str, Any]:
         # What an earlier restore said about files of other agents stays.
