@@ -19,7 +19,7 @@ from openclaw_cli.lifecycles.records import Lifecycle, SourceScan, State
 from openclaw_cli.lifecycles.rewrite import Edits, apply
 from openclaw_cli.lifecycles.survey import Child, Part, Survey
 from openclaw_cli.summarize.card import Card, Labels, Origin, Outcome, render
-from openclaw_cli.summarize.extractive import DEFAULT_CARD_TOKENS, Material, error_lines, summarise
+from openclaw_cli.summarize.extractive import DEFAULT_CARD_TOKENS, Material, summarise
 from openclaw_cli.transcript import estimate
 from openclaw_cli.transcript.entries import timestamp_ms
 
@@ -227,21 +227,19 @@ class _Planner:
 
     def _card(self, index: int) -> Card:
         lifecycle, evidence = self._scan.lifecycles[index], self._survey.evidence[index]
-        spawn, completion = lifecycle.spawn, lifecycle.completion
+        spawn = lifecycle.spawn
         created, changed = evidence.changes()
-        outcome = _OUTCOMES.get(lifecycle.state, Outcome.UNKNOWN)
-        told = error_lines(lifecycle.answer or "") if outcome in (Outcome.FAILED, Outcome.TIMEOUT) else ()
         material = Material(
             task=spawn.task or "",
             label=spawn.label or spawn.task_name,
             answer=lifecycle.answer,
-            status=completion.status if completion else None,
+            status=lifecycle.status,
             origin=_origin(lifecycle),
-            outcome=outcome,
+            outcome=_OUTCOMES.get(lifecycle.state, Outcome.UNKNOWN),
             later=self._later(lifecycle),
             created=created,
             changed=changed,
-            errors=(*evidence.errors, *told),
+            errors=tuple(evidence.errors),
         )
         return summarise(material, tokens.count, budget_tokens=self._options.card_tokens, labels=self._options.labels)
 

@@ -164,6 +164,12 @@ class Lifecycle:
         chosen = own or markers
         return chosen[-1].result if chosen else None
 
+    @property
+    def status(self) -> str | None:
+        """The wording that decides the outcome: that of the last marker that has one."""
+        told = [marker.status for marker in (self.completion, *self.repeats) if marker and marker.status is not None]
+        return told[-1] if told else None
+
     def as_json(self) -> dict[str, Any]:
         return {
             "spawn": self.spawn.as_json(),

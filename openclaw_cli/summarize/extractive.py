@@ -26,8 +26,12 @@ _LATER = {
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What is known of a finished sub-task. `answer`: the child's own words; `later`: the time of day (HH:MM, UTC) of
-    the completion when the reader of the card would otherwise take it for earlier than it was, else None."""
+    """What is known of a finished sub-task.
+
+    `answer`: the child's own words. `status`: the wording that told the outcome, as `failed: disk full`. `later`: the
+    time of day (HH:MM, UTC) of the completion when the reader of the card would otherwise take it for earlier than it
+    was, else None. `created`, `changed`, `errors`: facts of removed tool calls and their results.
+    """
 
     task: str
     label: str | None
@@ -61,7 +65,7 @@ def summarise(
         outcome=material.outcome,
         created=material.created,
         changed=material.changed,
-        errors="; ".join(_unique(material.errors)),
+        errors="; ".join(_errors(material, count)),
         labels=labels,
     )
     room = budget_tokens - count(render(empty))
@@ -70,6 +74,28 @@ def summarise(
     answer = shorten(_readable(material.answer or ""), max(room, _SHORTEST_RESULT_TOKENS), count)
     answer = answer or material.status or _NO_RESULT[labels]
     return replace(with_task, result=f"{empty.result} {answer}".strip())
+
+
+def _errors(material: Material, count: Callable[[str], int]) -> list[str]:
+    """What went wrong: the words of the status first, then the lines that state an error; each once.
+
+    A sub-task that failed or ran out of time has an error in any case: where the status tells no reason, the status.
+    """
+    lines = list(material.errors)
+    failed = material.outcome in (Outcome.FAILED, Outcome.TIMEOUT)
+    if failed:
+        lines += error_lines(material.answer or "")
+    status = " ".join((material.status or "").split())
+    told = _STATUS_WORD.sub("", status)
+    if not (failed or (material.outcome is Outcome.CANCELLED and told != status)):
+        told = ""
+    if told and not any(told in line for line in lines):
+        lines.insert(0, shorten(told, _STATUS_TOKENS, count))
+    return _unique(lines)
+
+
+_STATUS_WORD = re.compile(r"^[a-z ]{1,20}:\s*(?=\S)", re.IGNORECASE)
+_STATUS_TOKENS = 60
 
 
 def _title(material: Material) -> str:

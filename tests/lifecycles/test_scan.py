@@ -489,3 +489,15 @@ def test_very_long_texts_are_cut(kit: Any) -> None:
 def test_time_of_the_message_stands_in_for_that_of_the_entry() -> None:
     """An entry without a timestamp takes its message's, as ISO text."""
     assert ("2026-08-06T07:06:40.000Z", 1786000000000) == facts.timestamp_of({"message": {"timestamp": 1786000000000}})
+
+
+def test_the_last_status_decides(kit: Any) -> None:
+    """A time-out that a late result follows: the status that goes with the outcome is the late one's."""
+    child = kit.Child(1, label="a", outcome="timeout")
+    transcript = kit.Transcript()
+    transcript.spawn(child)
+    transcript.user(kit.era_d(child), provenance=child.provenance())
+    child.outcome = "error"
+    transcript.user(kit.era_d(child), provenance=child.provenance())
+    (life,) = kit.scan(transcript).lifecycles
+    assert ("completed_error", "failed: exit code 2") == (life.state, life.status)

@@ -91,6 +91,35 @@ def test_later_in_this_conversation() -> None:
     assert "Completed at 14:03 UTC, later in this conversation. Done." == card.result
 
 
+@pytest.mark.parametrize(
+    ("outcome", "status", "answer", "expected"),
+    [
+        (Outcome.FAILED, "failed: disk exploded", "It could not be built.", "disk exploded"),
+        (Outcome.FAILED, "error: exit code 2", None, "exit code 2"),
+        (Outcome.FAILED, "failed", "It broke.", "failed"),
+        (Outcome.TIMEOUT, "timed out: after 60s", "Half done.", "after 60s"),
+        (Outcome.TIMEOUT, "timed out", None, "timed out"),
+        (Outcome.FAILED, "failed: disk full", "OSError: disk full", "OSError: disk full"),
+        (Outcome.FAILED, "failed: step 2", "OSError: disk full", "step 2; OSError: disk full"),
+        (Outcome.CANCELLED, "cancelled: by the owner", None, "by the owner"),
+        (Outcome.CANCELLED, "cancelled", None, ""),
+        (Outcome.SUCCESS, "completed successfully", "OSError: came and went", ""),
+        (Outcome.UNKNOWN, "finished with unknown status", None, ""),
+    ],
+)
+def test_the_status_is_an_error(outcome: Outcome, status: str, answer: str | None, expected: str) -> None:
+    """What failed or ran out of time never says that there was no error, and no error is told twice."""
+    assert expected == summarise(material(outcome=outcome, status=status, answer=answer), words).errors
+
+
+def test_a_long_status_is_cut_between_words() -> None:
+    """A status of many lines is one line of bounded length."""
+    errors = summarise(material(outcome=Outcome.FAILED, status="failed: " + "no\nroom " * 500), words).errors
+    assert errors.startswith("no room no room")
+    assert errors.endswith(" …")
+    assert words(errors) <= 60
+
+
 def test_error_lines() -> None:
     """Lines that state an error; not those that speak of errors."""
     text = "There were no errors.\nValueError: bad width 7\nerror: disk full\nall fine\nFehler: kein Platz"
