@@ -1,7 +1,7 @@
 # fish completion for openclaw-cli
 complete -c openclaw-cli -f
 complete -c openclaw-cli -s h -l help -d 'Show the help page.'
-complete -c openclaw-cli -n 'not __fish_seen_subcommand_from doctor sessions scan-lifecycles compact demo config completion man' -a doctor -d 'Migrate file-era session stores into SQLite and verify the result.'
+complete -c openclaw-cli -n 'not __fish_seen_subcommand_from doctor sessions scan-lifecycles compact demo config completion man' -a doctor -d 'Migrate file-era session stores into SQLite, verify the result, undo it.'
 complete -c openclaw-cli -n 'not __fish_seen_subcommand_from doctor sessions scan-lifecycles compact demo config completion man' -a sessions -d 'List the sessions of a store.'
 complete -c openclaw-cli -n 'not __fish_seen_subcommand_from doctor sessions scan-lifecycles compact demo config completion man' -a scan-lifecycles -d 'Find the sub-tasks of a transcript and what became of them.'
 complete -c openclaw-cli -n 'not __fish_seen_subcommand_from doctor sessions scan-lifecycles compact demo config completion man' -a compact -d 'Fold the finished sub-tasks of a transcript into short cards.'
