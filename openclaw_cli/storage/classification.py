@@ -58,11 +58,11 @@ def _canonical_facts(event: dict[str, Any]) -> dict[str, Any]:
     elif kind == "custom_message":
         facts["customType"] = event["customType"]
     elif kind == "message" and event["message"].get("role") == "assistant":
-        facts.update(_assistant_facts(event["message"]))
+        facts.update(assistant_facts(event["message"]))
     return facts
 
 
-def _assistant_facts(message: dict[str, Any]) -> dict[str, str]:
+def assistant_facts(message: dict[str, Any]) -> dict[str, str]:
     """The run and the response that an assistant message belongs to."""
     facts = {}
     private = message.get("__openclaw")

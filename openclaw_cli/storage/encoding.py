@@ -49,10 +49,20 @@ def encode(text: bytes, value: Any) -> EncodedEvent:
     return EncodedEvent(None, packed[0], len(text), packed[1].decode())
 
 
-def compressed(text: bytes, value: Any) -> tuple[bytes, bytes] | None:
-    """Frame and facts (UTF-8) of an event that is stored compressed; None when it is stored as text."""
+def has_escape(text: bytes) -> bool:
+    """Whether the two characters `\\u` stand in an event's text; such an event stays text and may hold anything."""
+    return b"\\u" in text
+
+
+def compressed(text: bytes, value: Any, escaped: bool | None = None) -> tuple[bytes, bytes] | None:
+    """Frame and facts (UTF-8) of an event that is stored compressed; None when it is stored as text.
+
+    `escaped` is what `has_escape` says of the text, for a caller that has asked already.
+    """
     size = len(text)
-    if size < MIN_COMPRESSED_BYTES or size > MAX_COMPRESSED_BYTES or type(value) is not dict or b"\\u" in text:
+    if size < MIN_COMPRESSED_BYTES or size > MAX_COMPRESSED_BYTES or type(value) is not dict:
+        return None
+    if has_escape(text) if escaped is None else escaped:
         return None
     if value.get("type") == "session" and type(value.get("id")) is str:
         return None

@@ -18,7 +18,7 @@ import apsw
 from openclaw_cli.errors import RefusedError
 from openclaw_cli.storage import projections
 from openclaw_cli.storage.connection import Store
-from openclaw_cli.storage.encoding import compressed, decode
+from openclaw_cli.storage.encoding import compressed, decode, has_escape
 from openclaw_cli.storage.projections import ActiveRow, IndexState, RowWriter, searchable, storable
 from openclaw_cli.transcript.entries import JS_SPACE, timestamp_ms
 from openclaw_cli.transcript.tree import Cursor, Position
@@ -235,13 +235,14 @@ class _Appender:
             self._offered_at = at
             seq = self._next_seq
             self._next_seq += 1
-            packed = compressed(text, event)
+            escaped = has_escape(text)
+            packed = compressed(text, event, escaped)
             if packed is None:
                 rows.append((session_id, seq, text, at, None, len(text), None))
             else:
                 rows.append((session_id, seq, None, at, packed[0], len(text), packed[1]))
             if self._projecting:
-                self._project(seq, text, event, at, identity)
+                self._project(seq, escaped, event, at, identity)
             if identity is not None:
                 event_id, kind, parent, key = identity
                 offered[event_id] = text
@@ -275,7 +276,7 @@ class _Appender:
             (self._session_id, new_generation(), self._now_ms),
         )
 
-    def _project(self, seq: int, text: bytes, event: Any, at: int, identity: Identity | None) -> None:
+    def _project(self, seq: int, escaped: bool, event: Any, at: int, identity: Identity | None) -> None:
         """Extend the active path by an event that continues the chain, or give up projecting."""
         cursor = self._cursor
         if identity is not None and identity[1] == "message" and _continues(cursor, seq, event):
@@ -288,7 +289,7 @@ class _Appender:
             return
         self._projected_any = True
         found = searchable(event, at)
-        if found is not None and b"\\u" in text:
+        if found is not None and escaped:
             found = found.storable()
         if row is not None:
             message_position = cursor.message_count - 1 if row[1] else None

@@ -23,7 +23,7 @@ from typing import Any
 import apsw
 import orjson
 
-from openclaw_cli.storage.classification import report
+from openclaw_cli.storage.classification import assistant_facts, is_canonical, report
 
 MAX_DEPTH = 1000
 """Nesting at which SQLite's JSON reader gives up."""
@@ -35,6 +35,10 @@ MISSING_RESULT_TEXT = (
 """The text by which the real program recognises a tool result that it made up; a constant of the format."""
 
 _USUAL_MEMBERS = ("type", "id", "parentId", "timestamp", "message")
+_MESSAGE_MEMBER = b',"message":'
+_USUAL_START = b'{"type":"message","id":"'
+_ROLE = frozenset(("role",))
+_PLAIN = frozenset((str, bool, type(None)))
 _TREE_KEYS = frozenset(("type", "id", "parentId", "targetId", "appendParentId", "appendMode"))
 _RESET_KEYS = _TREE_KEYS | {"timestamp", "firstKeptEntryId", "customType", "display"}
 _MODEL_KEYS = _RESET_KEYS | {
@@ -63,7 +67,7 @@ def navigation(text: bytes, event: dict[str, Any]) -> bytes | None:
         return None
     model_bytes, without_checkpoint = _model_sizes(size, message)
     if message is not None and _is_usual(event):
-        return _usual(event, message, size, model_bytes, without_checkpoint)
+        return _usual(text, event, message, model_bytes, without_checkpoint)
     entry = _pick(event, _MODEL_KEYS)
     return orjson.dumps(
         {
@@ -90,7 +94,7 @@ def least_bytes(event: dict[str, Any]) -> int:
 def _skeleton_bytes() -> int:
     """Size of the facts of a usual message that holds nothing; null as parent takes more than its empty text."""
     bare = {"type": "message", "id": "", "parentId": "", "timestamp": "", "message": {}}
-    return len(_usual(bare, bare["message"], 1000, 1000, 1000))
+    return len(_usual(orjson.dumps(bare), bare, bare["message"], 1000, 1000))
 
 
 def _is_usual(event: dict[str, Any]) -> bool:
@@ -102,19 +106,44 @@ def _is_usual(event: dict[str, Any]) -> bool:
     return plain and kind == "message"
 
 
-def _usual(event: dict[str, Any], message: dict[str, Any], size: int, model_bytes: int, without: int) -> bytes:
+def _usual(text: bytes, event: dict[str, Any], message: dict[str, Any], model_bytes: int, without: int) -> bytes:
     """The facts of a usual message: the three projections share their root, so it is written once."""
-    root = orjson.dumps({key: event[key] for key in _USUAL_MEMBERS[:-1]})[:-1]
-    facts = _message_facts(message)
-    role = orjson.dumps(_extracted(message, "role"))
-    reduced = orjson.dumps(_reduced(message))
+    root = _root(text, event)
+    role = message.get("role")
+    if type(role) is str and _MESSAGE_KEYS.isdisjoint(message.keys() - _ROLE):
+        # The role alone: `reset` and `navigation` have the same message then.
+        reset = reduced = b'{"role":%b}' % orjson.dumps(role)
+    else:
+        reset = b'{"role":%b}' % orjson.dumps(_extracted(message, "role"))
+        reduced = orjson.dumps(_reduced(message))
     return (
-        b'{"version":1,"report":%b,"navigation":%b,"message":%b},"reset":%b,"message":{"role":%b}},'
+        b'{"version":1,"report":%b,"navigation":%b,"message":%b},"reset":%b,"message":%b},'
         b'"model":%b,"message":%b},"modelBytes":%d,"modelWithoutCheckpointBytes":%d,"withoutCustomDataBytes":%d}'
     ) % (
-        *(orjson.dumps(report(event)), root, reduced, root, role),
-        *(root, orjson.dumps(facts), model_bytes, without, size),
+        *(_usual_report(root, event, message, role), root, reduced, root, reset),
+        *(root, orjson.dumps(_message_facts(message)), model_bytes, without, len(text)),
     )
+
+
+def _root(text: bytes, event: dict[str, Any]) -> bytes:
+    """The root's members before `message` as JSON without the closing brace: where nothing is escaped, a plain copy.
+
+    A quote inside a string is escaped in JSON, so the first `,"message":` is the member.
+    """
+    root = text[: text.find(_MESSAGE_MEMBER)]
+    if root.startswith(_USUAL_START) and b"\\" not in root:
+        return root
+    return orjson.dumps({key: event[key] for key in _USUAL_MEMBERS[:-1]})[:-1]
+
+
+def _usual_report(root: bytes, event: dict[str, Any], message: dict[str, Any], role: Any) -> bytes:
+    """The class of a usual message; that of a plain canonical one is its root with the type at the end."""
+    if not is_canonical(event):
+        return orjson.dumps(report(event))
+    links = root[len(b'{"type":"message",') :]
+    facts = assistant_facts(message) if role == "assistant" else None
+    more = b"," + orjson.dumps(facts)[1:-1] if facts else b""
+    return b'{"kind":"canonical","hasParentId":true,"entry":{%b,"type":"message"%b}}' % (links, more)
 
 
 def member_bytes(owner: Any, key: str) -> int:
@@ -173,9 +202,9 @@ def _message_facts(message: dict[str, Any]) -> dict[str, Any]:
     blocks = content if type(content) is list else content.values() if type(content) is dict else ()
     objects = [block for block in blocks if type(block) is dict]
     facts["content"] = [
-        {"type": block["type"], "id": _extracted(block, "id"), "name": _extracted(block, "name")}
+        {"type": kind, "id": _extracted(block, "id"), "name": _extracted(block, "name")}
         for block in objects
-        if type(block.get("type")) is str and block["type"] in _CALL_TYPES
+        if type(kind := block.get("type")) is str and kind in _CALL_TYPES
     ]
     facts["command"] = ""
     facts["output"] = ""
@@ -190,7 +219,7 @@ def _is_made_up(details: Any, objects: list[dict[str, Any]]) -> bool:
         mark = details[MISSING_RESULT_KEY]
         if type(mark) in (bool, int, float) and mark == 1:
             return True
-    return any(block.get("type") == "text" and block.get("text") == MISSING_RESULT_TEXT for block in objects)
+    return any(block.get("text") == MISSING_RESULT_TEXT and block.get("type") == "text" for block in objects)
 
 
 def _only(entry: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
@@ -199,11 +228,10 @@ def _only(entry: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
 
 def _pick(owner: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     """Members of `owner` that are in `keys`, in its order, as SQLite copies them."""
-    picked = {}
-    for key, value in owner.items():
-        if key in keys:
-            kind = type(value)
-            picked[key] = value if kind is str or value is None or kind is bool else _copied(value)
+    picked = {key: value for key, value in owner.items() if key in keys}
+    for key, value in picked.items():
+        if type(value) not in _PLAIN:
+            picked[key] = _copied(value)
     return picked
 
 
