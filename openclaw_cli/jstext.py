@@ -70,6 +70,14 @@ def raw_decode(text: str, start: int) -> tuple[Any, int]:
     return _LENIENT.raw_decode(text, start)
 
 
+def first_value(text: str) -> tuple[Any, int]:
+    """The value at the beginning of `text` and the index behind it, by the same rules as `parse`.
+
+    Raises json.JSONDecodeError, or RecursionError for nesting beyond the interpreter's limit.
+    """
+    return _STRICT.raw_decode(text)
+
+
 def dumps(value: Any) -> bytes:
     """UTF-8 of `JSON.stringify(value)` for a value that `parse` gave (or one built of the same types)."""
     try:
@@ -147,7 +155,7 @@ def _exact(value: Any) -> bytes:
 
 
 def _push_object(members: Mapping[str, Any], stack: list[Any]) -> None:
-    keys = _in_property_order(members)
+    keys = property_order(members)
     stack.append(b"}")
     for position in range(len(keys) - 1, -1, -1):
         key = keys[position]
@@ -165,7 +173,7 @@ def _push_array(members: list[Any], stack: list[Any]) -> None:
     stack.append(b"[")
 
 
-def _in_property_order(members: Mapping[str, Any]) -> list[str]:
+def property_order(members: Mapping[str, Any]) -> list[str]:
     """Array indexes first, ascending, then the other keys as they came (ECMAScript OrdinaryOwnPropertyKeys)."""
     indexes = [key for key in members if _INDEX_KEY.match(key) and int(key) <= _MAX_ARRAY_INDEX]
     if not indexes:

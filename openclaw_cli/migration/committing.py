@@ -106,6 +106,7 @@ def _write_key(store: Store, keyed: KeyPlan, job: Job, report: TargetReport) -> 
         store,
         keyed.key,
         keyed.entry,
+        entry_text=keyed.text,
         now_ms=job.now_ms,
         acp_receipt=keyed.receipt,
         prefer_index=job.rules.prefer_index and not keyed.superseded,

@@ -99,10 +99,10 @@ def stale_issues(store: Store, keyed: KeyPlan) -> list[Issue]:
     """`stale_index` when the store's row of a key is newer than the index's and was kept."""
     sql = "SELECT current_session_id, updated_at FROM session_nodes WHERE session_key = ? AND entry_valid = 1"
     row = store.execute(sql, (keyed.key,)).fetchone()
-    if row is None or row[1] <= keyed.entry["updatedAt"]:
+    if row is None or row[1] <= keyed.updated_at:
         return []
     message = "the row in the store is newer than the one in the index and is kept (--prefer-index turns this round)"
-    facts = {"storedSessionId": row[0], "storedUpdatedAt": row[1], "indexUpdatedAt": keyed.entry["updatedAt"]}
+    facts = {"storedSessionId": row[0], "storedUpdatedAt": row[1], "indexUpdatedAt": keyed.updated_at}
     return [Issue("stale_index", "warning", message, keyed.key, facts)]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from openclaw_cli import jstext
 from openclaw_cli.errors import Issue
+from openclaw_cli.migration import members
 
 _CHECKPOINT = re.compile(r"\.checkpoint\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _LONGEST_ID = 128
@@ -19,11 +20,21 @@ _LONGEST_NAME_BYTES = 255
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One usable row of an index: its key as written, its session id, and the whole entry."""
+    """One usable row of an index: its key as written, its session id, and the row's JSON text.
+
+    The text is held, not the values: they take several times the room, and an index may have 100 MB.
+    """
 
     key: str
     session_id: str
-    entry: dict[str, Any]
+    raw: bytes
+    session_file: Any = None
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The whole entry, parsed anew at each use."""
+        entry: dict[str, Any] = jstext.parse(self.raw)
+        return entry
 
 
 @dataclass(slots=True)
@@ -42,12 +53,36 @@ class Index:
 def read_index(path: Path) -> Index:
     """Read an index; what is wrong with the file or with one entry becomes an issue that names the key.
 
-    The file is held in memory once, as bytes and then as values (about four times its size at most).
+    The file's text is held once, its values one entry at a time. Only a file that is no plain object of objects that
+    the fast parsers can read is held as a whole.
     """
     try:
-        raw = path.read_bytes()
+        with path.open("rb", buffering=0) as stream:
+            return _streamed(path, members.Members(stream))
     except FileNotFoundError:
         return Index(path, exists=False)
+    except members.Undecided:
+        return _whole(path)
+    except OSError as error:
+        return _unusable(path, 0, "", f"cannot be read: {error.strerror}")
+
+
+def _streamed(path: Path, source: members.Members) -> Index:
+    # As in JavaScript the last of equal keys counts, at the place of the first, and array indexes come first.
+    rows: dict[str, IndexEntry | Issue] = {}
+    try:
+        for key, raw, entry in source.read():
+            rows[key] = _judged(path, key, raw, entry)
+    except members.Broken as error:
+        source.finish()
+        return _unusable(path, source.size_bytes, source.sha256, "is not JSON", byteOffset=error.offset)
+    return _index(path, source.size_bytes, source.sha256, rows)
+
+
+def _whole(path: Path) -> Index:
+    """The same for an odd file, through a parser that knows every rule."""
+    try:
+        raw = path.read_bytes()
     except OSError as error:
         return _unusable(path, 0, "", f"cannot be read: {error.strerror}")
     size, digest = len(raw), hashlib.sha256(raw).hexdigest()
@@ -58,9 +93,18 @@ def read_index(path: Path) -> Index:
     del raw
     if not isinstance(document, dict):
         return _unusable(path, size, digest, "is no JSON object", code="store_not_object")
+    rows = {key: _judged(path, key, jstext.dumps(entry), entry) for key, entry in document.items()}
+    return _index(path, size, digest, rows)
+
+
+def _index(path: Path, size: int, digest: str, rows: dict[str, IndexEntry | Issue]) -> Index:
     index = Index(path, exists=True, size_bytes=size, sha256=digest)
-    for key, entry in document.items():
-        _add(index, key, entry)
+    for key in jstext.property_order(rows):
+        row = rows[key]
+        if isinstance(row, Issue):
+            index.issues.append(row)
+        else:
+            index.entries.append(row)
     return index
 
 
@@ -77,28 +121,29 @@ def session_id_of(value: object) -> str | None:
     return text if usable else None
 
 
-def _add(index: Index, key: str, entry: object) -> None:
+def _judged(path: Path, key: str, raw: bytes, entry: object) -> IndexEntry | Issue:
+    """One row, or why it is left out."""
     if not isinstance(entry, dict):
-        index.issues.append(_invalid(index.path, key, "the entry is no object"))
-        return
+        return _invalid(path, key, "the entry is no object")
     stated = entry.get("sessionId")
     session_id = session_id_of(stated)
     if not key.strip():
-        index.issues.append(_invalid(index.path, key, "the key is blank"))
-    elif session_id is None:
+        return _invalid(path, key, "the key is blank")
+    if session_id is None:
         missing = not isinstance(stated, str) or not stated.strip()
-        wrong = "the entry has no sessionId" if missing else "its sessionId cannot be a session id"
-        index.issues.append(_invalid(index.path, key, wrong))
-    else:
-        index.entries.append(IndexEntry(key, session_id, entry))
+        return _invalid(path, key, "the entry has no sessionId" if missing else "its sessionId cannot be a session id")
+    return IndexEntry(key, session_id, raw, entry.get("sessionFile"))
 
 
 def _invalid(path: Path, key: str, wrong: str) -> Issue:
     return Issue("entry_invalid", "error", f"{path}: {wrong}; it was left out, the others go on", session_key=key)
 
 
-def _unusable(path: Path, size: int, digest: str, wrong: str, code: str = "store_unreadable") -> Index:
-    message = f"{path} {wrong}; nothing was imported. Use --rebuild-index to take the sessions from the transcripts"
-    facts = {"hint": "--rebuild-index", "bytes": size}
+def _unusable(path: Path, size: int, digest: str, wrong: str, code: str = "store_unreadable", **place: int) -> Index:
+    where = f" (byte {place['byteOffset']})" if place else ""
+    message = (
+        f"{path} {wrong}{where}; nothing was imported. Use --rebuild-index to take the sessions from the transcripts"
+    )
+    facts = {"hint": "--rebuild-index", "bytes": size, **place}
     issue = Issue(code, "error", message, facts=facts)
     return Index(path, exists=True, usable=False, size_bytes=size, sha256=digest, issues=[issue])

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from openclaw_cli import jstext
 from openclaw_cli.config.paths import Target
 from openclaw_cli.errors import Issue
 from openclaw_cli.migration import discovery
@@ -35,18 +36,27 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """One session key that will point to a session. `entry` has the shape that the store keeps.
+    """One session key that will point to a session. `text` is the entry's JSON in the shape that the store keeps.
 
+    Plans hold texts, not values: an index may have 100 MB, and values take several times the room.
     `superseded`: another row of the same key is newer, this one is history. `time_invented`: updatedAt is no time of
     the row's own. `receipt`: what an ACP plugin finds about the old row.
     """
 
     key: str
     stated_key: str
-    entry: dict[str, Any]
+    session_id: str
+    updated_at: int
+    text: bytes
     superseded: bool = False
     time_invented: bool = False
     receipt: dict[str, Any] | None = None
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The entry, parsed anew at each use."""
+        entry: dict[str, Any] = jstext.parse(self.text)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +128,7 @@ def _plan_entries(plan: TargetPlan, rules: Rules, now_ms: int) -> None:
     chosen: dict[str, discovery.Resolution] = {}
     rows = plan.index.entries
     for row in rows:
-        resolution = discovery.resolve(row.entry, row.session_id, plan.listing)
+        resolution = discovery.resolve({"sessionFile": row.session_file}, row.session_id, plan.listing)
         if resolution.refused:
             message = "the row names a file outside the sessions directory; the row is kept, the file was not opened"
             plan.issues.append(Issue("transcript_path_refused", "error", message, session_key=row.key))
@@ -127,9 +137,14 @@ def _plan_entries(plan: TargetPlan, rules: Rules, now_ms: int) -> None:
         if best is None or best.source is None:
             chosen[row.session_id] = resolution
     started = {session_id: _started_ms(resolution) for session_id, resolution in chosen.items()}
-    keyed = [_normalised(plan, row, rules, started[row.session_id], now_ms) for row in rows]
+    keyed = []
+    rows.reverse()
+    while rows:
+        # The text as it was is given up as soon as there is the text as it will be.
+        row = rows.pop()
+        keyed.append(_normalised(plan, row, rules, started[row.session_id], now_ms))
     for owner, item in _newest_first([found for found in keyed if found is not None], plan):
-        groups.setdefault((owner, str(item.entry["sessionId"])), []).append(item)
+        groups.setdefault((owner, item.session_id), []).append(item)
     for (owner, session_id), keys in groups.items():
         resolution = chosen[session_id]
         source = resolution.source
@@ -142,8 +157,9 @@ def _normalised(
     plan: TargetPlan, row: index_file.IndexEntry, rules: Rules, started_ms: int | None, now_ms: int
 ) -> tuple[str, KeyPlan] | None:
     """One row under its canonical key with the owner of that key, or None (with issues) when it must stay out."""
+    entry = row.entry
     found = normalise(
-        row.entry,
+        entry,
         key=row.key,
         agent_id=plan.target.agent_id,
         main_key=rules.main_key,
@@ -155,8 +171,17 @@ def _normalised(
     plan.issues.extend(found.problems)
     if found.entry is None:
         return None
-    receipt = acp_receipt(row.entry, source_path=str(plan.index.path), source_key=row.key, session_id=row.session_id)
-    item = KeyPlan(found.key, row.key, found.entry, time_invented=found.time_invented, receipt=receipt)
+    receipt = acp_receipt(entry, source_path=str(plan.index.path), source_key=row.key, session_id=row.session_id)
+    item = KeyPlan(
+        found.key,
+        row.key,
+        str(found.entry["sessionId"]),
+        found.entry["updatedAt"],
+        # A copy of the right size: the writer asks for eight times the room, and not all of it comes back.
+        memoryview(jstext.dumps(found.entry)).tobytes(),
+        time_invented=found.time_invented,
+        receipt=receipt,
+    )
     return found.agent_id, item
 
 
@@ -165,7 +190,7 @@ def _newest_first(found: list[tuple[str, KeyPlan]], plan: TargetPlan) -> Iterato
     newest: dict[str, KeyPlan] = {}
     for _, item in found:
         best = newest.get(item.key)
-        if best is None or item.entry["updatedAt"] > best.entry["updatedAt"]:
+        if best is None or item.updated_at > best.updated_at:
             newest[item.key] = item
     for owner, item in found:
         winner = newest[item.key]
@@ -237,7 +262,9 @@ def _historical_session(
         return None
     key = f"agent:{plan.target.agent_id}:recovered:{session_id}"
     entry = {"sessionId": session_id, "updatedAt": source.mtime_ms, "archivedAt": source.mtime_ms}
-    keyed = _normalised(plan, index_file.IndexEntry(key, session_id, entry), rules, _header_ms(header), now_ms)
+    keyed = _normalised(
+        plan, index_file.IndexEntry(key, session_id, jstext.dumps(entry)), rules, _header_ms(header), now_ms
+    )
     if keyed is None:
         return None
     owner, item = keyed
