@@ -14,6 +14,7 @@ _openclaw_cli() {
                 ' doctor import') path="$path $word" ;;
                 ' doctor validate') path="$path $word" ;;
                 ' doctor restore') path="$path $word" ;;
+                ' doctor compact') path="$path $word" ;;
                 ' sessions') path="$path $word" ;;
                 ' sessions list') path="$path $word" ;;
                 ' scan-lifecycles') path="$path $word" ;;
@@ -48,12 +49,13 @@ _openclaw_cli() {
     esac
     case "$path" in
         "") COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
-        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore -h --help" -- "$current")) ;;
+        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore compact -h --help" -- "$current")) ;;
         ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor import') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --keep-index --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor validate') COMPREPLY=($(compgen -W "--max-line --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor restore') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor compact') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions') COMPREPLY=($(compgen -W "list -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;

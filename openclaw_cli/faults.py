@@ -29,6 +29,12 @@ class Step(StrEnum):
     RESTORE_RECORDED = "restore-recorded"
     RESTORE_UNLINKED = "restore-unlinked"
     RESTORE_COMPLETED = "restore-completed"
+    COMPACT_CHECKPOINTED = "compact-checkpointed"
+    COMPACT_SEARCH_MERGED = "compact-search-merged"
+    COMPACT_VACUUMING = "compact-vacuuming"
+    COMPACT_VACUUMED = "compact-vacuumed"
+    COMPACT_WRITTEN_BACK = "compact-written-back"
+    COMPACT_CHECKED = "compact-checked"
     OUTPUT_WRITTEN = "output-written"
     OUTPUT_RENAMED = "output-renamed"
 

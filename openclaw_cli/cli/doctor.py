@@ -1,4 +1,4 @@
-"""The group `doctor`: inspect, dry-run, import, validate and restore file-era session stores."""
+"""The group `doctor`: inspect, dry-run, import, validate, restore and compact session stores."""
 
 from __future__ import annotations
 
@@ -74,6 +74,9 @@ def register(app: typer.Typer) -> None:
     options.command(
         members, "restore", example=f"openclaw-cli doctor restore {every} --dry-run", exits=MODES, without=("ndjson",)
     )(restore)
+    options.command(
+        members, "compact", example=f"openclaw-cli doctor compact {every} --dry-run", exits=MODES, without=("ndjson",)
+    )(compact)
 
 
 def import_sessions(
@@ -195,6 +198,38 @@ def restore(
         assume_stopped=assume_stopped,
         allow_owner=allow_owner,
     )
+    return _emit(report, common, dry_run=False)
+
+
+def compact(
+    common: Common,
+    assume_stopped: AssumeStopped = False,
+    allow_owner: AllowOwner = False,
+) -> int:
+    """Reclaim the disk space that SQLite stores hold and no longer use. Summarizes nothing, changes no row.
+
+    Per store: check it, write its log back, merge the search index, rewrite the database without unused pages (VACUUM),
+    write the log back, check again. It needs twice the database's size free on its file system, and once that size in
+    SQLite's temporary directory where that is on another one; else the store is refused and left as it is. A program
+    that keeps the log is named as busy, and nothing is rewritten. A run that was interrupted left the store whole; the
+    next one does what is left. A store that was not asked for by name and has no database is listed as skipped.
+    """
+    from openclaw_cli.migration import compacting
+
+    config = common.config()
+    targets = common.targets(config)
+    plans = compacting.plan(targets, environment(), named=bool(common.agent or common.store))
+    if common.dry_run:
+        return _emit(compacting.preview(plans), common, dry_run=True)
+    limits = compacting.Limits(_timeouts(config), common.wait_ms, environment())
+
+    def act() -> Report:
+        with output.Progress(None, "compact", common, counted=False) as bar:
+            return compacting.run(plans, limits, bar.describe)
+
+    if not compacting.has_work(plans):
+        return _emit(act(), common, dry_run=False)
+    report = _owned(common, config, targets, act, assume_stopped=assume_stopped, allow_owner=allow_owner)
     return _emit(report, common, dry_run=False)
 
 

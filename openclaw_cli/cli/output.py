@@ -153,27 +153,31 @@ def is_terminal(stream: Any) -> bool:
 class Progress:
     """One bar by bytes on a stderr terminal; nothing in cron, in a pipe, with `-q`.
 
-    Use as a context manager; `advance` is cheap enough for every block read.
+    Use as a context manager; `advance` is cheap enough for every block read. Work without a total moves to and fro and
+    shows the time that it has taken, and without bytes if they cannot be `counted`; `describe` says what it is at.
     """
 
-    def __init__(self, total_bytes: int | None, label: str, common: Common) -> None:
+    def __init__(self, total_bytes: int | None, label: str, common: Common, *, counted: bool = True) -> None:
         self._bar: Any = None
         self._task: Any = None
         self._total_bytes = total_bytes
+        self._counted = counted
         self._label = escape(label)
         self._shown = not common.quiet and is_terminal(sys.stderr)
 
     def __enter__(self) -> Progress:
         if self._shown:
             from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
+            time = TimeElapsedColumn() if self._total_bytes is None else TimeRemainingColumn()
+            counts = (DownloadColumn(binary_units=True),) if self._counted else ()
             self._bar = Bar(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
-                DownloadColumn(binary_units=True),
-                TimeRemainingColumn(),
+                *counts,
+                time,
                 console=Console(stderr=True),
                 transient=True,
             )
@@ -185,6 +189,11 @@ class Progress:
         """So many more bytes are done."""
         if self._bar is not None:
             self._bar.advance(self._task, count_bytes)
+
+    def describe(self, label: str) -> None:
+        """What is being done now, in place of the first label."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=escape(label))
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

@@ -238,6 +238,13 @@ def _read_stats(store: Store, plan: TargetPlan, report: TargetReport, stats: dic
         message = f"{store.path}: SQLite's quick check found {len(found)} fault(s), the first: {found[0]}"
         report.issues.append(Issue("sqlite_integrity_check_failed", "error", message))
     report.sqlite_entries = sum(1 for _ in sessions.read_nodes(store, columns=["session_key"]))
+    report.issues.extend(_leftovers(plan, add_session_bytes(store, stats)))
+    if top:
+        report.extra["top"] = list(_biggest_rows(store, top))
+
+
+def add_session_bytes(store: Store, stats: dict[str, Any]) -> set[str]:
+    """Fill `totalTranscriptRowBytes` and `largestSessions` of a `dbStats`; gives the ids of sessions with events."""
     with_events = set()
     for session_id, count, row_bytes in store.execute(_SESSION_BYTES):
         with_events.add(session_id)
@@ -245,9 +252,7 @@ def _read_stats(store: Store, plan: TargetPlan, report: TargetReport, stats: dic
         if len(stats["largestSessions"]) < LARGEST_SESSIONS:
             row = {"sessionId": session_id, "events": count, "rowBytes": row_bytes}
             stats["largestSessions"].append(row)
-    report.issues.extend(_leftovers(plan, with_events))
-    if top:
-        report.extra["top"] = list(_biggest_rows(store, top))
+    return with_events
 
 
 def _biggest_rows(store: Store, top: int) -> Iterator[Big]:

@@ -114,9 +114,13 @@ class Store:
         """Run `sql`; rows come from the cursor as plain tuples while it is iterated."""
         return self.connection.cursor().execute(sql, bindings)
 
-    def executemany(self, sql: str, rows: Any) -> None:
-        """Run `sql` once for each tuple of `rows`."""
-        self.connection.cursor().executemany(sql, rows)
+    def execute_once(self, sql: str, bindings: Sequence[Any]) -> None:
+        """Run a statement whose long values must not live on: one that is kept for the next use keeps its values."""
+        self.connection.cursor().execute(sql, bindings, can_cache=False)
+
+    def executemany(self, sql: str, rows: Any, *, keep: bool = True) -> None:
+        """Run `sql` once for each tuple of `rows`; `keep=False` as in `execute_once`."""
+        self.connection.cursor().executemany(sql, rows, can_cache=keep)
 
     def value(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         """First column of the first row, or None."""
@@ -342,8 +346,8 @@ def _identify(store: Store, agent_id: str | None) -> None:
         )
 
 
-def _prepare_writer(store: Store, agent_id: str | None) -> None:
-    _identify(store, agent_id)
+def require_current_schema(store: Store) -> None:
+    """Refuse a store that is not schema 23 with every canonical object as it was created. Raises RefusedError."""
     written = store.execute("SELECT schema_version, app_version FROM schema_meta WHERE meta_key = 'primary'").fetchone()
     if store.schema_version != schema.VERSION or written is None or written[0] != schema.VERSION:
         raise RefusedError(
@@ -358,6 +362,11 @@ def _prepare_writer(store: Store, agent_id: str | None) -> None:
         raise RefusedError(f"the schema of {store.path} has drifted: {named}", code="schema_drift", objects=len(drift))
     if store.value("PRAGMA encoding") != "UTF-8":
         raise RefusedError(f"{store.path} is not stored as UTF-8", code="schema_drift")
+
+
+def _prepare_writer(store: Store, agent_id: str | None) -> None:
+    _identify(store, agent_id)
+    require_current_schema(store)
     store.execute("PRAGMA foreign_keys=ON").fetchall()
     store.execute("PRAGMA synchronous=NORMAL").fetchall()
     store.execute("PRAGMA journal_size_limit=67108864").fetchall()

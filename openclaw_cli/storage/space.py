@@ -6,17 +6,31 @@ error. Pages that `incremental_vacuum` frees leave the file only with the next c
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from openclaw_cli import faults
 from openclaw_cli.errors import BusyError
+from openclaw_cli.faults import Step
 from openclaw_cli.storage.connection import Store
 
 Mode = Literal["PASSIVE", "TRUNCATE"]
 """PASSIVE never waits and never blocks others, TRUNCATE also empties the log; the modes in between are not used."""
 
 VACUUM_STEP_PAGES = 512
+SEARCH_STEP_PAGES = 512
+"""Pages of the search index that one merge step may write: a step holds the write lock for some 10 ms."""
+
+VACUUM_PROGRESS_STEPS = 10_000
+"""Virtual machine steps between two signs of life of a VACUUM (some 2,000 rows)."""
+
+AUTO_VACUUM = ("none", "full", "incremental")
+"""Names of the values of `PRAGMA auto_vacuum`."""
+
+OnProgress = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,33 @@ class Sizes:
     def total_bytes(self) -> int:
         """All three together."""
         return self.database_bytes + self.wal_bytes + self.shm_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How big a store is: its files in bytes, its pages with those that hold nothing, and its kind of auto-vacuum."""
+
+    database_bytes: int
+    wal_bytes: int
+    page_size_bytes: int
+    pages: int
+    freelist_pages: int
+    auto_vacuum: int
+
+    @property
+    def file_bytes(self) -> int:
+        """Database and log together, as a disk sees them."""
+        return self.database_bytes + self.wal_bytes
+
+    @property
+    def whole_bytes(self) -> int:
+        """The database with everything in its log written back; never less than the file has now."""
+        return max(self.database_bytes, self.pages * self.page_size_bytes)
+
+    @property
+    def unused_bytes(self) -> int:
+        """What the files have beyond the pages in use: the least that compacting gives back."""
+        return max(0, self.file_bytes - (self.pages - self.freelist_pages) * self.page_size_bytes)
 
 
 def checkpoint(store: Store, mode: Mode, *, wait_ms: int = 0) -> Checkpoint:
@@ -75,6 +116,72 @@ def incremental_vacuum(store: Store, max_pages: int | None = None) -> int:
             break
         left -= step
     return before - freelist_pages(store)
+
+
+def vacuum(store: Store, on_progress: OnProgress | None = None) -> None:
+    """Write the whole database anew without its unused pages, in one transaction; incremental vacuum is on afterwards.
+
+    Rows, page size and journal mode stay. SQLite builds the copy in its temporary directory and brings it back through
+    the log: both need as much room as the result, and the file itself shrinks with the next checkpoint. Whatever
+    `on_progress` raises ends the statement and rolls it back.
+    """
+    if not can_vacuum_incrementally(store):
+        # From "none" this takes effect only with the VACUUM that follows (field: files that never shrink).
+        store.execute("PRAGMA auto_vacuum=2").fetchall()
+
+    def go_on() -> bool:
+        faults.reached(Step.COMPACT_VACUUMING)
+        if on_progress is not None:
+            on_progress()
+        return False
+
+    store.connection.set_progress_handler(go_on, VACUUM_PROGRESS_STEPS, id="vacuum")
+    try:
+        store.execute("VACUUM").fetchall()
+    finally:
+        store.connection.set_progress_handler(None, id="vacuum")
+
+
+def merge_search(store: Store) -> int:
+    """Merge the segments of the search index into one, in small transactions of their own; gives the steps taken.
+
+    What was deleted leaves the index with its segment. Nothing that a search finds changes.
+    """
+    steps = 0
+    # A negative size once: it makes every segment a candidate, as `optimize` does, but without doing all at once.
+    wanted = -SEARCH_STEP_PAGES
+    while True:
+        before = store.connection.total_changes()
+        store.execute(
+            "INSERT INTO session_transcript_fts(session_transcript_fts, rank) VALUES ('merge', ?)", (wanted,)
+        ).fetchall()
+        if store.connection.total_changes() - before < 2:
+            return steps
+        steps += 1
+        faults.reached(Step.COMPACT_SEARCH_MERGED)
+        wanted = SEARCH_STEP_PAGES
+
+
+def measure(store: Store) -> Measure:
+    """The sizes of an open store; a symbolic link counts as the file that it names."""
+    found = sizes(Path(os.path.realpath(store.path)))
+    return Measure(
+        found.database_bytes,
+        found.wal_bytes,
+        page_size_bytes(store),
+        store.value("PRAGMA page_count"),
+        freelist_pages(store),
+        store.value("PRAGMA auto_vacuum"),
+    )
+
+
+def temporary_dir(env: Mapping[str, str]) -> Path | None:
+    """Where SQLite puts its temporary files: the first directory of its own list that can be written to."""
+    named = [env[name] for name in ("SQLITE_TMPDIR", "TMPDIR") if env.get(name)]
+    for place in (*named, "/var/tmp", "/usr/tmp", "/tmp", "."):
+        if os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK):
+            return Path(place)
+    return None
 
 
 def freelist_pages(store: Store) -> int:
