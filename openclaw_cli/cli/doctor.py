@@ -32,7 +32,20 @@ PreferIndex = Annotated[
     bool, typer.Option("--prefer-index", help="Let a row of the index replace a newer one of the store.")
 ]
 RebuildIndex = Annotated[
-    bool, typer.Option("--rebuild-index", help="Without a usable index, take the sessions from their transcripts.")
+    bool,
+    typer.Option(
+        "--rebuild-index",
+        help="Where sessions.json is empty or torn, take the sessions from the headers of their transcripts, as"
+        " agent:<id>:recovered:<session id>; the broken index goes to the archive. A missing index needs no flag.",
+    ),
+]
+Salvage = Annotated[
+    bool,
+    typer.Option(
+        "--salvage",
+        help="Read on behind damage: every whole record comes in, also from torn, spliced and NUL-ridden lines; each"
+        " lost range is named by line, byte and length, and gives status 3.",
+    ),
 ]
 AssumeStopped = Annotated[
     bool, typer.Option("--assume-stopped", help="No gateway runs anywhere, whatever lock files say.")
@@ -85,6 +98,7 @@ def import_sessions(
     skip_empty: SkipEmpty = False,
     prefer_index: PreferIndex = False,
     rebuild_index: RebuildIndex = False,
+    salvage: Salvage = False,
     keep_index: Annotated[
         bool,
         typer.Option(
@@ -103,7 +117,7 @@ def import_sessions(
     from openclaw_cli.migration import importing, previewing
 
     config = common.config()
-    rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index)
+    rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index, salvage)
     job = _job(common, config, rules)
     if common.dry_run:
         return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
@@ -124,12 +138,13 @@ def dry_run(
     skip_empty: SkipEmpty = False,
     prefer_index: PreferIndex = False,
     rebuild_index: RebuildIndex = False,
+    salvage: Salvage = False,
 ) -> int:
     """Read everything that an import would read and print what it would do; nothing is written."""
     from openclaw_cli.migration import previewing
 
     config = common.config()
-    rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, False)
+    rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, False, salvage)
     job = _job(common, config, rules)
     return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
 
@@ -153,7 +168,7 @@ def inspect(
         found = inspecting.inspect_file(file, max_line_bytes=_max_line_bytes(config, max_line), top=top)
         output.emit(found.as_json(), found.text(), common)
         return int(found.status())
-    job = _job(common, config, _rules(config, max_line, False, False, False, False))
+    job = _job(common, config, _rules(config, max_line))
     report = inspecting.inspect(job, top=top)
     return _emit(report, common, dry_run=False)
 
@@ -163,7 +178,7 @@ def validate(common: Common, max_line: MaxLine = None) -> int:
     from openclaw_cli.migration import validating
 
     config = common.config()
-    job = _job(common, config, _rules(config, max_line, False, False, False, False))
+    job = _job(common, config, _rules(config, max_line))
     return _emit(_with_progress(common, job, validating.validate), common, dry_run=False)
 
 
@@ -234,7 +249,13 @@ def compact(
 
 
 def _rules(
-    config: Config, max_line: str | None, skip_empty: bool, prefer_index: bool, rebuild_index: bool, keep_index: bool
+    config: Config,
+    max_line: str | None,
+    skip_empty: bool = False,
+    prefer_index: bool = False,
+    rebuild_index: bool = False,
+    keep_index: bool = False,
+    salvage: bool = False,
 ) -> Any:
     from openclaw_cli.migration.plan import Rules
 
@@ -247,6 +268,7 @@ def _rules(
         prefer_index=prefer_index,
         keep_index=keep_index,
         rebuild_index=rebuild_index,
+        salvage=salvage,
     )
 
 

@@ -64,8 +64,11 @@ class Damage:
 
     @property
     def is_error(self) -> bool:
-        """Whether content is lost or kept out; a tail that holds no whole record is the normal sign of a crash."""
-        if self.kind is Kind.NOT_OBJECT or self.action is Action.SALVAGED:
+        """Whether content is lost or kept out; a tail that holds no whole record is the normal sign of a crash.
+
+        A salvaged line with bad UTF-8 has lost the bytes that became U+FFFD.
+        """
+        if self.kind is Kind.NOT_OBJECT or (self.action is Action.SALVAGED and self.kind is not Kind.BAD_UTF8):
             return False
         return not (self.kind in (Kind.TORN_TAIL, Kind.NUL_TAIL) and self.action is Action.IGNORED)
 

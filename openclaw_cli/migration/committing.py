@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openclaw_cli import manifest
 from openclaw_cli.durable import FileIdentity, SourceChangedError
@@ -13,8 +13,9 @@ from openclaw_cli.migration.job import Job, divergent_issue, missing_issues, ope
 from openclaw_cli.migration.plan import KeyPlan, SessionPlan
 from openclaw_cli.migration.reading import Reading, SidecarReading
 from openclaw_cli.migration.reporting import TargetReport
-from openclaw_cli.storage import events, sessions, trajectories
+from openclaw_cli.storage import events, placing, sessions, trajectories
 from openclaw_cli.storage.connection import Store
+from openclaw_cli.storage.projections import storable
 
 
 @dataclass(slots=True)
@@ -60,8 +61,11 @@ def import_session(store: Store, session: SessionPlan, job: Job, report: TargetR
         outcome.committed = True
         _count_session(report, counts)
         _classify(outcome, reading, counts)
+        if counts.conflict is not None:
+            report.issues.append(counts.conflict)
     if reading is not None:
         report.count_lines(reading.tally)
+        report.parent_breaks += reading.parents.breaks if reading.parents is not None else 0
         report.issues.extend(reading.issues(key))
         outcome.identity = reading.identity
     return outcome
@@ -69,7 +73,7 @@ def import_session(store: Store, session: SessionPlan, job: Job, report: TargetR
 
 @dataclass(slots=True)
 class Counts:
-    """What the transaction of one session wrote and found."""
+    """What the transaction of one session wrote and found. `conflict`: rows that a salvage left out."""
 
     entries: int = 0
     validated_entries: int = 0
@@ -78,6 +82,7 @@ class Counts:
     repeated: int = 0
     stored_before: int = 0
     trajectory_events: int = 0
+    conflict: Issue | None = None
 
 
 def _write_session(
@@ -128,19 +133,36 @@ def _append_events(store: Store, session: SessionPlan, reading: Reading, counts:
         observed_ms=reading.source.mtime_ms,
     )
     before = counts.stored_before
+    if job.rules.salvage and before and appended.new:
+        _place(store, session, job, appended.new)
     if appended.divergent:
         positions = [(item.position, item.event_id) for item in appended.divergent]
-        raise _RolledBackError(divergent_issue(session, positions, job.rules.max_line_bytes))
+        counts.conflict = divergent_issue(session, positions, job.rules)
+        if not job.rules.salvage:
+            raise _RolledBackError(counts.conflict)
+    if reading.parents is not None:
+        reading.parents.settle(lambda own: events.has_event(store, session.session_id, storable(own)))
     counts.new_events, counts.repeated = appended.new, appended.repeated
     counts.events = appended.new + appended.repeated
     stored = events.count(store, session.session_id)
-    if stored != before + appended.new or counts.events != reading.offered:
+    if stored != before + appended.new or counts.events + len(appended.divergent) != reading.offered:
         message = (
             f"{reading.source.path}: {reading.offered} events read, {appended.new} new and {appended.repeated} known,"
             f" but the store went from {before} to {stored}; nothing of the session was committed"
         )
         issue = Issue("sqlite_transcript_count_mismatch", "error", message, session.keys[0].key)
         raise _RolledBackError(issue)
+
+
+def _place(store: Store, session: SessionPlan, job: Job, new: int) -> None:
+    """Put events that are new to a session which is stored already where the file has them."""
+    again = open_reading(session, replace(job, on_bytes=None))
+    if again is None:
+        return
+    values = (value for _, value in again.events())
+    anchors = list(comparing.anchors(store, session.session_id, values, new))
+    if anchors:
+        placing.place(store, session.session_id, anchors, job.now_ms)
 
 
 def _load_trajectories(store: Store, session: SessionPlan, job: Job, report: TargetReport) -> int:
@@ -172,7 +194,7 @@ def _count_session(report: TargetReport, counts: Counts) -> None:
 
 def _classify(outcome: Outcome, reading: Reading | None, counts: Counts) -> None:
     """What the manifest says of the original: only one whose every line is in the store may ever be disposed of."""
-    if reading is not None and reading.tally.damage:
+    if counts.conflict is not None or (reading is not None and reading.tally.damage):
         outcome.classification, outcome.reason = "protected", "unimported-or-unknown-history"
     elif outcome.session.historical:
         outcome.classification, outcome.reason = "protected", "indexed-historical-primary"

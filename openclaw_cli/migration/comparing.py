@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from openclaw_cli.config.paths import Target
@@ -11,6 +11,7 @@ from openclaw_cli.migration.plan import KeyPlan
 from openclaw_cli.storage import connection, events, sessions
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import decode
+from openclaw_cli.storage.projections import storable
 
 _EVENT_OF_ID = (
     "SELECT event_json, event_zstd, event_utf8_bytes FROM transcript_events"
@@ -84,15 +85,18 @@ class Duplicates:
         if identity is None:
             return
         event_id, content = identity.event_id, hash(text)
-        known = self._seen.setdefault(hash(event_id), content)
-        if known != content or not self._fits_store(event_id, text):
+        # As in an append: what the store has under an id counts, else the first event of the file.
+        stored = self._stored(event_id)
+        if stored is None and self._seen.setdefault(hash(event_id), content) == content:
+            return
+        if stored != text:
             self.divergent.append((position, event_id))
 
-    def _fits_store(self, event_id: str, text: bytes) -> bool:
+    def _stored(self, event_id: str) -> bytes | None:
         if self._store is None:
-            return True
-        row = self._store.execute(_EVENT_OF_ID, (self._session_id, event_id)).fetchone()
-        return row is None or decode(*row) == text
+            return None
+        row = self._store.execute(_EVENT_OF_ID, (self._session_id, storable(event_id))).fetchone()
+        return None if row is None else decode(*row)
 
 
 def stale_issues(store: Store, keyed: KeyPlan) -> list[Issue]:
@@ -104,6 +108,29 @@ def stale_issues(store: Store, keyed: KeyPlan) -> list[Issue]:
     message = "the row in the store is newer than the one in the index and is kept (--prefer-index turns this round)"
     facts = {"storedSessionId": row[0], "storedUpdatedAt": row[1], "indexUpdatedAt": keyed.updated_at}
     return [Issue("stale_index", "warning", message, keyed.key, facts)]
+
+
+def anchors(store: Store, session_id: str, values: Iterable[Any], new: int) -> Iterator[tuple[int, int]]:
+    """Where the last `new` events of a session belong by the order of a file: (seq, seq of the one before, or -1).
+
+    `values` are the events of the file. What follows the last event that was stored before stays at the end, as does an
+    event without an id.
+    """
+    first_new = int(store.value("SELECT max(seq) FROM transcript_events WHERE session_id = ?", (session_id,))) + 1 - new
+    sql = "SELECT seq FROM transcript_event_identities WHERE session_id = ? AND event_id = ?"
+    anchor, waiting = -1, dict[int, int]()
+    for value in values:
+        identity = events.identity_of(value)
+        if identity is None:
+            continue
+        seq = store.value(sql, (session_id, storable(identity.event_id)))
+        if seq is None or seq >= first_new:
+            if seq is not None:
+                waiting.setdefault(seq, anchor)
+            continue
+        yield from waiting.items()
+        waiting.clear()
+        anchor = seq
 
 
 class Contained:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from openclaw_cli import jstext
+from openclaw_cli import jsonl, jstext
 
 INDEX_NAME = "sessions.json"
 _HEADER_BYTES = 64 * 1024
@@ -166,6 +166,31 @@ def read_header(path: Path) -> Header:
     except ValueError:
         return Header("damaged")
     return header_of(value)
+
+
+def salvaged_header(path: Path, max_line_bytes: int) -> Header:
+    """The header of a transcript whose first line is damaged, as a salvage finds it.
+
+    When the header is lost, but a whole row of a transcript follows, the file's name says which session it is; only a
+    name with a UUID is believed. Raises OSError.
+    """
+    with open(path, "rb", buffering=0) as stream:
+        records = jsonl.read(
+            stream,
+            file=str(path),
+            policy=jsonl.Policy.SALVAGE,
+            tally=jsonl.Tally(),
+            max_line_bytes=max_line_bytes,
+        )
+        first = next(records, None)
+    if first is None:
+        return Header("damaged")
+    found = header_of(first.value)
+    named = id_in_name(path.name)
+    is_row = found.kind == "foreign" and isinstance(first.value, dict) and isinstance(first.value.get("type"), str)
+    if is_row and re.fullmatch(_UUID, named) is not None:
+        return Header("session", named, None, first.value.get("timestamp"))
+    return found
 
 
 def header_of(value: object) -> Header:

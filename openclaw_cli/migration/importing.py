@@ -37,13 +37,13 @@ def run(job: Job, plans: list[TargetPlan]) -> Report:
     if settled:
         plans = plan_all(job)
     if not any(plan.has_work for plan in plans):
-        report.targets.extend(_idle_report(plan, settled) for plan in plans)
+        report.targets.extend(_idle_report(plan, settled, job) for plan in plans)
         return report
     records = [archiving.real_paths(plan.target) for plan in plans]
     started = manifest.create(job.state_dir, records, now_ms=job.now_ms)
     report.run_id, report.manifest_path = started.manifest.run_id, started.path
     for plan, record in zip(plans, records, strict=True):
-        target = new_report(plan)
+        target = new_report(plan, job.rules)
         report.targets.append(target)
         count_moves(target, [move for move in settled if move.source_path.parent == record.sessions_dir])
         _import_target(plan, record, started, job, target)
@@ -51,9 +51,9 @@ def run(job: Job, plans: list[TargetPlan]) -> Report:
     return report
 
 
-def _idle_report(plan: TargetPlan, settled: list[manifest.Move]) -> TargetReport:
+def _idle_report(plan: TargetPlan, settled: list[manifest.Move], job: Job) -> TargetReport:
     """The report of a store in which there was nothing left to import; no manifest is written for that."""
-    report = new_report(plan)
+    report = new_report(plan, job.rules)
     count_moves(
         report, [move for move in settled if move.source_path.parent == plan.target.store_path.parent.resolve()]
     )

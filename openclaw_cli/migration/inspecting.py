@@ -116,7 +116,7 @@ def inspect(job: Job, *, top: int = 0) -> Report:
     """Counts of index and store, SQLite's quick check, sizes; with `top` also the biggest events of both."""
     report = Report("inspect")
     for plan in plan_all(job):
-        target = new_report(plan)
+        target = new_report(plan, job.rules)
         target.unreferenced = [*_historical(plan), *target.unreferenced]
         report.targets.append(target)
         _inspect_store(plan, target, top)

@@ -14,6 +14,10 @@ from openclaw_cli.migration.reading import OnBytes, Reading, lines_of
 from openclaw_cli.migration.reporting import TargetReport
 from openclaw_cli.storage.connection import Timeouts
 
+_LISTED = 10
+# A salvage names every row that it leaves out, but a hostile file must not fill the report.
+_LISTED_SALVAGED = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -33,7 +37,7 @@ def plan_all(job: Job) -> list[TargetPlan]:
     return [plan_target(target, job.rules, job.now_ms) for target in job.targets]
 
 
-def new_report(plan: TargetPlan) -> TargetReport:
+def new_report(plan: TargetPlan, rules: Rules) -> TargetReport:
     """A target's report with what the plan alone says."""
     return TargetReport(
         plan.target.agent_id,
@@ -43,6 +47,7 @@ def new_report(plan: TargetPlan) -> TargetReport:
         legacy_entries=sum(len(session.keys) for session in plan.sessions),
         referenced_files=plan.referenced_files,
         issues=list(plan.issues),
+        salvaging=rules.salvage,
     )
 
 
@@ -50,7 +55,14 @@ def open_reading(session: SessionPlan, job: Job) -> Reading | None:
     """The reading of a session's transcript, None when it has none."""
     if session.source is None:
         return None
-    return Reading(session.source, session.session_id, max_line_bytes=job.rules.max_line_bytes, on_bytes=job.on_bytes)
+    rules = job.rules
+    return Reading(
+        session.source,
+        session.session_id,
+        max_line_bytes=rules.max_line_bytes,
+        policy=rules.policy,
+        on_bytes=job.on_bytes,
+    )
 
 
 def is_skipped(session: SessionPlan, rules: Rules, report: TargetReport) -> bool:
@@ -71,25 +83,26 @@ def missing_issues(session: SessionPlan, *, stored_events: int) -> list[Issue]:
     return [Issue("transcript_missing", "warning", message, keyed.key) for keyed in session.keys]
 
 
-def divergent_issue(session: SessionPlan, positions: list[tuple[int, str]], max_line_bytes: int) -> Issue:
+def divergent_issue(session: SessionPlan, positions: list[tuple[int, str]], rules: Rules) -> Issue:
     """Two different events under one id: names both lines, or the line and the store."""
     source = session.source
     if source is None:
         raise ValueError("only a transcript can diverge")
-    listed = positions[:10]
+    listed = positions[: _LISTED_SALVAGED if rules.salvage else _LISTED]
     wanted = {position for position, _ in listed}
-    lines = lines_of(source, session.session_id, wanted, {event_id for _, event_id in listed}, max_line_bytes)
+    ids = {event_id for _, event_id in listed}
+    lines = lines_of(source, session.session_id, wanted, ids, rules.max_line_bytes, rules.policy)
     pairs = [{"eventId": event_id, "lines": _pair(lines, position, event_id)} for position, event_id in listed]
     shown = "; ".join(
         f"line {pair['lines'][1]} differs from line {pair['lines'][0]}"
         if pair["lines"][0] != pair["lines"][1]
         else f"line {pair['lines'][1]} differs from the stored event"
-        for pair in pairs
+        for pair in pairs[:_LISTED]
     )
-    message = (
-        f"{source.path}: different events under one id ({shown}); nothing of this session was committed and its file"
-        " stays"
-    )
+    outcome = "nothing of this session was committed and its file stays"
+    if rules.salvage:
+        outcome = "the first one is in the store, the other only in the original, which stays whole in the archive"
+    message = f"{source.path}: different events under one id ({shown}); {outcome}"
     facts = {"file": str(source.path), "divergent": pairs, "divergentTotal": len(positions)}
     return Issue("event_id_conflict", "error", message, session.keys[0].key, facts)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from openclaw_cli import jstext
+from openclaw_cli import jsonl, jstext
 from openclaw_cli.config.paths import Target
 from openclaw_cli.errors import Issue
 from openclaw_cli.migration import discovery
@@ -32,6 +32,12 @@ class Rules:
     prefer_index: bool = False
     keep_index: bool = False
     rebuild_index: bool = False
+    salvage: bool = False
+
+    @property
+    def policy(self) -> jsonl.Policy:
+        """How transcripts are read."""
+        return jsonl.Policy.SALVAGE if self.salvage else jsonl.Policy.IMPORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +253,8 @@ def _historical_session(
     """A session for an unreferenced transcript, or None (with an issue where content stays out of the store)."""
     try:
         header = discovery.read_header(source.path)
+        if rules.salvage and header.kind == "damaged":
+            header = discovery.salvaged_header(source.path, rules.max_line_bytes)
     except OSError as error:
         plan.issues.append(Issue("transcript_unreadable", "error", f"{source.path}: {error.strerror}"))
         return None

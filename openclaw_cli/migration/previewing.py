@@ -19,13 +19,14 @@ from openclaw_cli.migration.job import (
 from openclaw_cli.migration.plan import SessionPlan, TargetPlan
 from openclaw_cli.migration.reporting import Report, TargetReport
 from openclaw_cli.storage import events
+from openclaw_cli.storage.projections import storable
 
 
 def dry_run(job: Job, plans: Iterable[TargetPlan]) -> Report:
     """What `run` would do, with the same counts; nothing is written and no lock is taken."""
     report = Report("dry-run")
     for plan in plans:
-        target = new_report(plan)
+        target = new_report(plan, job.rules)
         report.targets.append(target)
         with comparing.Existing(job.target_of, target.issues) as existing:
             for session in plan.sessions:
@@ -62,9 +63,14 @@ def _try_session(
         report.issues.append(unreadable(session, error))
     else:
         if duplicates.divergent:
-            report.issues.append(divergent_issue(session, duplicates.divergent, job.rules.max_line_bytes))
-        else:
+            report.issues.append(divergent_issue(session, duplicates.divergent, job.rules))
+        if not duplicates.divergent or job.rules.salvage:
             report.validated_entries += len(keys)
-            report.validated_events += reading.offered
+            report.validated_events += reading.offered - len(duplicates.divergent)
+    if reading.parents is not None:
+        reading.parents.settle(
+            lambda own: store is not None and events.has_event(store, session.session_id, storable(own))
+        )
+        report.parent_breaks += reading.parents.breaks
     report.count_lines(reading.tally)
     report.issues.extend(reading.issues(key))

@@ -16,8 +16,9 @@ from openclaw_cli.durable import FileIdentity, SourceChangedError, fingerprint
 from openclaw_cli.errors import Issue
 from openclaw_cli.jstext import dumps, stringify
 from openclaw_cli.migration.discovery import Source
+from openclaw_cli.migration.parents import Parents
 from openclaw_cli.transcript.rewrites import Repair, Rewrites, may_hold_rewrites, repaired
-from openclaw_cli.transcript.upgrade import Plan, Upgrader, plan
+from openclaw_cli.transcript.upgrade import CURRENT_VERSION, Plan, Upgrader, plan
 
 OnBytes = Callable[[int], None]
 
@@ -26,7 +27,8 @@ class Reading:
     """One pass over a transcript for one session.
 
     `events` is iterated once; then `tally`, `identity` and `header_missing` say what was met. `identity` is that of
-    exactly the bytes that were parsed.
+    exactly the bytes that were parsed. Under the policy SALVAGE `parents` looks for breaks, and a header that was lost
+    with the beginning of the file is made anew (`header_rebuilt`).
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class Reading:
         self.tally = jsonl.Tally(file=str(source.path))
         self.identity: FileIdentity | None = None
         self.header_missing = False
+        self.header_rebuilt = False
         self.header_id: str | None = None
         self.offered = 0
+        self.parents = Parents() if policy is jsonl.Policy.SALVAGE else None
         self._max_line_bytes = max_line_bytes
         self._policy = policy
         self._on_bytes = on_bytes
@@ -73,14 +77,29 @@ class Reading:
         if first is None:
             return
         found = self._plan(first)
+        if self._lost_header(first, found):
+            found = Plan(-1, CURRENT_VERSION) if _is_linked(first.value) else found
+            header = _new_header(self.session_id, first.value)
+            self.header_rebuilt = True
+            self.offered += 1
+            yield self.tally.damage[0].line, dumps(header), header
         upgrader = Upgrader(str(self.source.path), self.session_id, found)
-        self.header_missing = not upgrader.header_found
+        self.header_missing = not upgrader.header_found and not self.header_rebuilt
         stated = first.value.get("id") if is_header(first.value) else None
         self.header_id = stated if isinstance(stated, str) else None
         rows = ((record, *upgrader.feed(record)) for record in itertools.chain((first,), records))
         for record, value, changed in repaired(rows, self._repair(found)):
             self.offered += 1
+            if self.parents is not None:
+                self.parents.add(record.line, value)
             yield record.line, dumps(value) if changed else stringify(record.raw, value), value
+
+    def _lost_header(self, first: jsonl.Record, found: Plan) -> bool:
+        """Whether a salvage has to make the header: the file has none, and its beginning is lost."""
+        if self._policy is not jsonl.Policy.SALVAGE or found.header_index >= 0 or not self.tally.damage:
+            return False
+        damage = self.tally.damage[0]
+        return damage.is_error and damage.byte_offset < first.offset
 
     def _plan(self, first: jsonl.Record) -> Plan:
         """Where the header is; only a file that does not begin with it has to be searched for it."""
@@ -115,7 +134,12 @@ class Reading:
         found = []
         tally = self.tally
         if tally.damage or tally.damage_omitted:
-            found.append(_damage_issue(tally, session_key))
+            found.append(_damage_issue(tally, session_key, self._policy))
+        if self.header_rebuilt:
+            message = f"{self.source.path}: its header is lost; one was made from the session id and the first time"
+            found.append(Issue("header_rebuilt", "warning", message, session_key))
+        if self.parents is not None:
+            found.extend(self.parents.issues(str(self.source.path), session_key))
         if self.header_missing:
             message = (
                 f"{self.source.path} has no session header; its entries got new ids, as the real import gives them."
@@ -180,10 +204,10 @@ class _Hashed:
 
 
 def lines_of(
-    source: Source, session_id: str, positions: set[int], ids: set[str], max_line_bytes: int
+    source: Source, session_id: str, positions: set[int], ids: set[str], max_line_bytes: int, policy: jsonl.Policy
 ) -> dict[Any, int]:
     """Lines of the events at `positions` and of the first event of each of `ids`; a second pass, for messages only."""
-    reading = Reading(source, session_id, max_line_bytes=max_line_bytes)
+    reading = Reading(source, session_id, max_line_bytes=max_line_bytes, policy=policy)
     lines: dict[Any, int] = {}
     for position, (line, _, value) in enumerate(reading.located()):
         if position in positions:
@@ -199,10 +223,27 @@ def is_header(value: object) -> bool:
     return isinstance(value, dict) and value.get("type") == "session"
 
 
-def _damage_issue(tally: jsonl.Tally, session_key: str | None) -> Issue:
+def _is_linked(value: object) -> bool:
+    """Whether a row has the links of versions 2 to 4, so that a missing header does not make it one of version 1."""
+    return isinstance(value, dict) and isinstance(value.get("id"), str) and "parentId" in value
+
+
+def _new_header(session_id: str, first: object) -> dict[str, Any]:
+    """The header of a transcript that lost its own: nothing in it is guessed (store format §5)."""
+    moment = first.get("timestamp") if isinstance(first, dict) else None
+    stated = moment if isinstance(moment, str) else ""
+    return {"type": "session", "version": CURRENT_VERSION, "id": session_id, "timestamp": stated, "cwd": ""}
+
+
+def _damage_issue(tally: jsonl.Tally, session_key: str | None, policy: jsonl.Policy) -> Issue:
     kinds = ", ".join(sorted({str(damage.kind) for damage in tally.damage}))
     stopped = f"; the import of this session ends at line {tally.stopped_at}" if tally.stopped_at else ""
-    lost = f"; {tally.lines_lost} lost, {tally.lines_salvageable} salvageable" if tally.has_errors else ""
+    salvaged = policy is jsonl.Policy.SALVAGE
+    lost = f"; {tally.lines_lost} lost, {tally.lines_salvageable} {'salvaged' if salvaged else 'salvageable'}"
+    if not tally.has_errors and not (salvaged and tally.lines_salvageable):
+        lost = ""
+    if salvaged and any(damage.kind is jsonl.Kind.BAD_UTF8 for damage in tally.damage):
+        lost += "; bytes that are no UTF-8 became U+FFFD"
     message = f"{tally.file}: damage ({kinds}){stopped}{lost}; the original stays whole in the archive"
     severity = "error" if tally.has_errors else "warning"
     facts = {"linesLost": tally.lines_lost, "linesSalvageable": tally.lines_salvageable}

@@ -15,7 +15,10 @@ MAX_SHOWN_ISSUES = 10
 
 @dataclass(slots=True)
 class TargetReport:
-    """What a mode found out about one store. Counters as in OpenClaw's report; `damage`, `lines_*` are ours."""
+    """What a mode found out about one store. Counters as in OpenClaw's report; `damage`, `lines_*` are ours.
+
+    `salvaging`: what is salvageable was brought back.
+    """
 
     agent_id: str
     store_path: Path
@@ -36,6 +39,8 @@ class TargetReport:
     lines_lost: int = 0
     lines_salvageable: int = 0
     damage: list[Damage] = field(default_factory=list)
+    salvaging: bool = False
+    parent_breaks: int = 0
     issues: list[Issue] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     failure: OpenClawError | None = None
@@ -71,6 +76,9 @@ class TargetReport:
             "damage": [damage.as_json() for damage in self.damage],
             "issues": [issue.as_json() for issue in self.issues],
         }
+        if self.salvaging:
+            document["linesSalvaged"] = self.lines_salvageable
+            document["parentBreaks"] = self.parent_breaks
         return {**document, **self.extra}
 
 
@@ -160,9 +168,10 @@ def _target_text(target: TargetReport) -> Iterator[str]:
     if moved:
         yield f"  archived {moved} file(s), the index included: {len(target.archived_indexes)}"
     if target.damage:
+        back = "salvaged" if target.salvaging else "salvageable"
         yield (
             f"  damage: {len(target.damage)} place(s), {target.lines_lost} record(s) lost,"
-            f" {target.lines_salvageable} salvageable, of {target.lines_total} line(s)"
+            f" {target.lines_salvageable} {back}, of {target.lines_total} line(s)"
         )
         for damage in target.damage[:MAX_SHOWN_ISSUES]:
             yield (
@@ -170,6 +179,8 @@ def _target_text(target: TargetReport) -> Iterator[str]:
                 f" {damage.bytes} bytes, {damage.action}"
             )
         yield from more(len(target.damage))
+    if target.parent_breaks:
+        yield f"  parent breaks: {target.parent_breaks}"
     yield from _stats_text(target.extra)
     if target.unreferenced:
         names = ", ".join(path.name for path in target.unreferenced[:MAX_SHOWN_ISSUES])

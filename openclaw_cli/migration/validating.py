@@ -23,7 +23,7 @@ def validate(job: Job, plans: Iterable[TargetPlan]) -> Report:
     """
     report = Report("validate")
     for plan in plans:
-        target = new_report(plan)
+        target = new_report(plan, job.rules)
         report.targets.append(target)
         with comparing.Existing(job.target_of, target.issues) as existing:
             for session in plan.sessions:
