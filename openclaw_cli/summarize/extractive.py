@@ -1,7 +1,11 @@
-"""A card without a model: sentences of the source, cut to a budget, and facts of its tool calls. Pure.
+"""A card without a model: facts of tool calls and of what the answer states, then its sentences, in a budget. Pure.
 
 Nothing is invented: every path, number and identifier of a card stands literally in the material. Texts are cut between
 sentences, or between words with `…` when one sentence is too long; never inside a word.
+
+Facts come before prose: files, errors, failed attempts and what to remember are kept whole. When they need more than
+the budget the card grows, up to `CARD_MAX_TOKENS`. Only what does not fit even there is left out, and the card shows
+it: a text is shortened with `…`, a list of files keeps its first paths, whole, and ends in a lone `…`.
 """
 
 from __future__ import annotations
@@ -11,11 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from openclaw_cli.summarize import stated
 from openclaw_cli.summarize.card import Card, Labels, Origin, Outcome, language_of, render
+from openclaw_cli.summarize.stated import Stated
 
 DEFAULT_CARD_TOKENS = 160
+CARD_MAX_TOKENS = 400
 _MAX_ERRORS = 3
-_SHORTEST_RESULT_TOKENS = 12
+_SHORTEST_TASK_TOKENS = 24
+_SHORTEST_RESULT_TOKENS = 32
+_CUT = "…"
 
 _NO_RESULT = {Labels.GERMAN: "kein Ergebnistext", Labels.ENGLISH: "no result text"}
 _LATER = {
@@ -54,43 +63,92 @@ def summarise(
 ) -> Card:
     """The card of a sub-task within a budget of tokens (`count` counts a text).
 
-    Files and errors are facts and stay whole; the task gets up to a third of the room, the result the rest. `labels`
-    None: the language of the task. A budget that is too small for the facts gives the smallest card that holds them.
+    Facts stay whole up to `CARD_MAX_TOKENS` (see the module); the task gets up to a third of the room that they leave,
+    the result the rest, and both a few words in any case. `labels` None: the language of the task.
     """
+    told = stated.read(material.answer or "")
     labels = labels or language_of(material.task or material.label or material.answer or "")
-    empty = Card(
-        task="",
-        result=_LATER[labels].format(material.later) if material.later else "",
-        origin=material.origin,
-        outcome=material.outcome,
-        created=material.created,
-        changed=material.changed,
-        errors="; ".join(_errors(material, count)),
-        labels=labels,
-    )
+    later = _LATER[labels].format(material.later) if material.later else ""
+    shortest = _SHORTEST_TASK_TOKENS + _SHORTEST_RESULT_TOKENS
+    empty = _within(_facts(material, told, later, labels, count), max(budget_tokens, CARD_MAX_TOKENS) - shortest, count)
     room = budget_tokens - count(render(empty))
-    with_task = replace(empty, task=shorten(_title(material), max(room // 3, _SHORTEST_RESULT_TOKENS), count))
+    task = shorten(_title(material) or told.task, max(room // 3, _SHORTEST_TASK_TOKENS), count)
+    with_task = replace(empty, task=task)
     room = budget_tokens - count(render(with_task))
-    answer = shorten(_readable(material.answer or ""), max(room, _SHORTEST_RESULT_TOKENS), count)
+    answer = shorten(_readable(told.prose), max(room, _SHORTEST_RESULT_TOKENS), count)
     answer = answer or material.status or _NO_RESULT[labels]
     return replace(with_task, result=f"{empty.result} {answer}".strip())
 
 
-def _errors(material: Material, count: Callable[[str], int]) -> list[str]:
+def _facts(material: Material, told: Stated, later: str, labels: Labels, count: Callable[[str], int]) -> Card:
+    """The card with everything but task and prose. Calls come before the answer, which spoke after them."""
+    created = _merged(material.created, told.created)
+    new = {_plain(path) for path in created if path != _CUT}
+    changed = [path for path in _merged(material.changed, told.changed) if _plain(path) not in new]
+    return Card(
+        task="",
+        result=later,
+        origin=material.origin,
+        outcome=told.outcome if material.outcome is Outcome.UNKNOWN else material.outcome,
+        created=tuple(created),
+        changed=tuple(changed),
+        errors="; ".join(_errors(material, told, count)),
+        tried="; ".join(told.tried),
+        remember="; ".join(told.remember),
+        labels=labels,
+    )
+
+
+def _merged(*lists: tuple[str, ...]) -> list[str]:
+    """All paths in the order of first mention, each once; the mark of a list that was cut stays at the end."""
+    known: dict[str, str] = {}
+    for path in (path for paths in lists for path in paths if path != _CUT):
+        known.setdefault(_plain(path), path)
+    return [*known.values(), *([_CUT] if any(_CUT in paths for paths in lists) else [])]
+
+
+def _plain(path: str) -> str:
+    return path.removeprefix("./")
+
+
+def _within(card: Card, limit_tokens: int, count: Callable[[str], int]) -> Card:
+    """The facts within a limit: texts get a sixth each, then files of both lists by turns, whole, as many as fit."""
+    if count(render(card)) <= limit_tokens:
+        return card
+    texts = {name: shorten(getattr(card, name), limit_tokens // 6, count) for name in ("errors", "tried", "remember")}
+    lists = {"created": card.created, "changed": card.changed}
+    card = replace(card, **texts, **{name: (_CUT,) if paths else () for name, paths in lists.items()})
+    room = limit_tokens - count(render(card))
+    kept: dict[str, list[str]] = {name: [] for name in lists}
+    for place, name in ((place, name) for place in range(max(map(len, lists.values()))) for name in lists):
+        path = lists[name][place] if place < len(lists[name]) else None
+        if path is None:
+            continue
+        room -= count(f", {path}")
+        if room < 0:
+            break
+        kept[name].append(path)
+    cut = {name: (*kept[name], _CUT) if len(kept[name]) < len(paths) else paths for name, paths in lists.items()}
+    return replace(card, **cut)
+
+
+def _errors(material: Material, told: Stated, count: Callable[[str], int]) -> list[str]:
     """What went wrong: the words of the status first, then the lines that state an error; each once.
 
     A sub-task that failed or ran out of time has an error in any case: where the status tells no reason, the status.
     """
-    lines = list(material.errors)
+    lines = [*material.errors, *told.errors]
     failed = material.outcome in (Outcome.FAILED, Outcome.TIMEOUT)
     if failed:
-        lines += error_lines(material.answer or "")
+        lines += error_lines(told.prose)
     status = " ".join((material.status or "").split())
-    told = _STATUS_WORD.sub("", status)
-    if not (failed or (material.outcome is Outcome.CANCELLED and told != status)):
-        told = ""
-    if told and not any(told in line for line in lines):
-        lines.insert(0, shorten(told, _STATUS_TOKENS, count))
+    reason = _STATUS_WORD.sub("", status)
+    if reason == status and (lines or not failed):
+        reason = ""  # it says no more than the outcome does
+    elif not failed and material.outcome is not Outcome.CANCELLED:
+        reason = ""
+    if reason and not any(reason in line for line in lines):
+        lines.insert(0, shorten(reason, _STATUS_TOKENS, count))
     return _unique(lines)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from conversations import Conversation
 
+from openclaw_cli.summarize.card import parse
+
 
 @pytest.fixture
 def transcript(tmp_path: Path) -> Path:
@@ -127,3 +129,17 @@ def test_damage_is_reported_and_copied(transcript: Path) -> None:
     assert 3 == done.returncode
     assert 1 == len(json.loads(done.stdout)["damage"])
     assert b'{"broken\n' in transcript.with_name("session.folded.jsonl").read_bytes()
+
+
+def test_cards_of_the_demo_have_the_documents_lines() -> None:
+    """What the demo's sub-tasks say of files, failed attempts and later work stands in its own lines of the cards."""
+    sessions = Path(__file__).resolve().parents[2] / "openclaw_cli/data/demo/state/agents/main/sessions"
+    done = run(sessions / "5f0c2a9e-3b1d-4c58-9a57-0d2f6e8b1c01.jsonl", "--dry-run", "--json")
+    cards = {row["label"]: parse(row["card"]) for row in json.loads(done.stdout)["lifecycles"] if "card" in row}
+    first = cards["kalender-import"]
+    assert ("src/kranich/kalender_import.py", "tests/test_kalender_import.py") == first.created
+    assert ("src/kranich/belegung.py", "config/portale.json") == first.changed
+    assert "Zeitzonen aus dem Kopf der Datei zu lesen — zwei Portale lassen ihn weg." == first.tried
+    assert first.remember.startswith("Ganztägige Termine enden in iCal am Folgetag")
+    assert "KeyError: 'woche' in src/kranich/preise.py, Zeile 118" == cards["preisliste"].errors
+    assert [True] * 5 == ["Dateien:" not in card.result for card in cards.values()]

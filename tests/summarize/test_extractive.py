@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_cli import tokens
-from openclaw_cli.summarize.card import Labels, Origin, Outcome, render
-from openclaw_cli.summarize.extractive import Material, error_lines, file_changes, shorten, summarise
+from openclaw_cli.summarize.card import Card, Labels, Origin, Outcome, render
+from openclaw_cli.summarize.extractive import (
+    CARD_MAX_TOKENS,
+    Material,
+    error_lines,
+    file_changes,
+    shorten,
+    summarise,
+)
 
 
 def words(text: str) -> int:
@@ -100,6 +108,7 @@ def test_later_in_this_conversation() -> None:
         (Outcome.TIMEOUT, "timed out: after 60s", "Half done.", "after 60s"),
         (Outcome.TIMEOUT, "timed out", None, "timed out"),
         (Outcome.FAILED, "failed: disk full", "OSError: disk full", "OSError: disk full"),
+        (Outcome.TIMEOUT, "timed out", "Half done.\nErrors: disk full", "disk full"),
         (Outcome.FAILED, "failed: step 2", "OSError: disk full", "step 2; OSError: disk full"),
         (Outcome.CANCELLED, "cancelled: by the owner", None, "by the owner"),
         (Outcome.CANCELLED, "cancelled", None, ""),
@@ -118,6 +127,79 @@ def test_a_long_status_is_cut_between_words() -> None:
     assert errors.startswith("no room no room")
     assert errors.endswith(" …")
     assert words(errors) <= 60
+
+
+def test_files_of_calls_and_of_the_answer_are_one_list() -> None:
+    """Calls come first, then the answer; new wins over changed; `./a.py` is `a.py`."""
+    card = summarise(
+        material(
+            created=("a.py",), changed=("b.py",), answer="Done.\nNew files: c.py, ./a.py\nModified: ./a.py, b.py, d.py"
+        ),
+        words,
+    )
+    assert (("a.py", "c.py"), ("b.py", "d.py"), "Done.") == (card.created, card.changed, card.result)
+
+
+def test_stated_values_have_their_lines() -> None:
+    """The document's example comes out of an answer that states it."""
+    answer = (
+        "Timer added. It unloads the server.\n\nFiles created:\n- src/idle.py\n\n"
+        "Files changed: src/server.py, config.json\nTried and failed: threading.Timer — race\n"
+        "Remember: reload on request only\n"
+    )
+    lines = render(summarise(material(answer=answer), words)).split("\n")
+    assert [
+        "result: Timer added. It unloads the server.",
+        "files+: src/idle.py",
+        "files~: src/server.py, config.json",
+        "errors: none",
+        "tried_and_failed: threading.Timer — race",
+        "remember: reload on request only",
+    ] == lines[4:-1]
+
+
+def test_an_answer_that_is_a_card_is_taken_over() -> None:
+    """Values of the child's card; task and outcome are ours where they are known."""
+    inner = Card(
+        "Inner", "Built.\nTested.", outcome=Outcome.FAILED, created=("a.py",), errors="one test fails", tried="x"
+    )
+    card = summarise(material(answer=render(inner)), words, labels=Labels.GERMAN)
+    assert replace(inner, task="Check the timeout of the query. Then report.", outcome=Outcome.SUCCESS) == card
+    unknown = material(answer=render(inner), task="", outcome=Outcome.UNKNOWN)
+    assert inner == summarise(unknown, words, labels=Labels.GERMAN)
+
+
+def test_facts_may_exceed_the_budget() -> None:
+    """Thirty paths need more than 160 tokens and are all there; prose keeps its few words."""
+    paths = [f"src/package/module_{number}.py" for number in range(30)]
+    answer = "The work is done. " * 50 + "\n\nFiles created:\n" + "\n".join(f"- {path}" for path in paths)
+    card = summarise(material(answer=answer), tokens.count)
+    assert tuple(paths) == card.created
+    assert 160 < tokens.count(render(card)) <= CARD_MAX_TOKENS
+    assert card.result.startswith("The work is done.")
+
+
+@pytest.mark.parametrize("budget", [20, 160, 600])
+def test_a_list_that_is_too_long_shows_that_it_goes_on(budget: int) -> None:
+    """Whole paths of both lists up to the cap, then `…`; texts are shortened; the cap holds."""
+    lists = {name: [f"{name}/module_{number}.py" for number in range(400)] for name in ("created", "changed")}
+    answer = "\n\n".join(f"Files {name}:\n" + "\n".join(paths) for name, paths in lists.items())
+    answer += "\n\nRemember:\n" + "All words of this count. " * 200
+    card = summarise(material(answer=answer), tokens.count, budget_tokens=budget)
+    assert tokens.count(render(card)) <= max(budget, CARD_MAX_TOKENS)
+    for name, paths in lists.items():
+        *kept, mark = getattr(card, name)
+        assert ("…", paths[: len(kept)]) == (mark, kept)
+        assert len(kept) > 3
+    assert card.remember.startswith("All words of this count.")
+    assert tokens.count(card.remember) <= max(budget, CARD_MAX_TOKENS) // 6
+
+
+def test_the_mark_of_a_cut_list_stays_at_its_end() -> None:
+    """A card that is taken over and was cut says so after the merge, too."""
+    inner = render(Card("t", "r", created=("b.py", "…"), changed=("c.py", "…"), labels=Labels.ENGLISH))
+    card = summarise(material(answer=inner, created=("a.py",)), words)
+    assert (("a.py", "b.py", "…"), ("c.py", "…")) == (card.created, card.changed)
 
 
 def test_error_lines() -> None:
