@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import sys
 
+from openclaw_cli.cli import streams
+
 HELP_FILE = "data/help.txt"
 
 
 def main() -> int:
     """Run one command line and return its exit status."""
+    streams.prepare()
     argv = sys.argv[1:]
-    text = static_answer(argv)
-    if text is not None:
-        return _print(text)
-    from openclaw_cli.cli.app import run
+    try:
+        text = static_answer(argv)
+        if text is not None:
+            return streams.printed(text)
+        from openclaw_cli.cli.app import run
 
-    return run(argv)
+        return run(argv)
+    except KeyboardInterrupt:
+        # Before the run began, or a second time while it was being wound up.
+        print("openclaw-cli: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
 
 
 def static_answer(argv: list[str]) -> str | None:
@@ -32,18 +40,6 @@ def static_answer(argv: list[str]) -> str | None:
         with open(f"{__file__.rpartition('/')[0]}/{HELP_FILE}", encoding="utf-8") as file:
             return file.read()
     return None
-
-
-def _print(text: str) -> int:
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail again
-        return 141
-    return 0
 
 
 if __name__ == "__main__":

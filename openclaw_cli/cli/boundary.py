@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
+from openclaw_cli.cli import streams
 from openclaw_cli.errors import Exit, NoSpaceError, NotFoundError, OpenClawError, RefusedError, UsageError
 
 PROGRAM = "openclaw-cli"
@@ -28,31 +29,27 @@ def guarded(argv: Sequence[str], body: Callable[[], Any]) -> int:
 
     `argv` tells whether `--json`, `--ndjson` and `--debug` were asked for, also when it could not be parsed.
     """
+    words = list(argv[: argv.index("--")]) if "--" in argv else list(argv)
+    streams.begin_run()
     try:
         with _signals():
-            status = _finished(argv, body)
+            try:
+                status = _finished(words, body)
+            except (KeyboardInterrupt, Terminated) as cut:
+                status = _report_cut(cut, words)
             sys.stdout.flush()
             return status
-    except BrokenPipeError:
-        _silence_stdout()
-        return Exit.PIPE_CLOSED
-    except KeyboardInterrupt:
-        return Exit.INTERRUPTED
-    except Terminated:
-        return Exit.TERMINATED
-    except OSError as error:
-        # Only writing the result itself can come here: a full disk behind stdout, for example.
-        _silence_stdout()
-        with contextlib.suppress(OSError):
-            _say(f"cannot write the output: {error.strerror}")
-        return Exit.FAILED
+    except (BrokenPipeError, streams.OutputError) as error:
+        return streams.unwritten(error, "; what the command has done stays done")
+    except (KeyboardInterrupt, Terminated) as cut:  # again, while the first one was reported
+        streams.silence_stdout()
+        return _cut(cut)[0]
 
 
-def _finished(argv: Sequence[str], body: Callable[[], Any]) -> int:
-    words = list(argv[: argv.index("--")]) if "--" in argv else list(argv)
+def _finished(words: Sequence[str], body: Callable[[], Any]) -> int:
     try:
         return int(body() or 0)
-    except BrokenPipeError:
+    except (BrokenPipeError, streams.OutputError):
         raise
     except OpenClawError as error:
         return _report(error, words)
@@ -84,7 +81,7 @@ def _of_system(error: OSError) -> OpenClawError:
     name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else None
     message = f"{name}: {reason}" if name is not None else reason
     facts = {"path": name} if name is not None else {}
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in streams.NO_SPACE:
         return NoSpaceError(message, **facts)
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return NotFoundError(message, **facts)
@@ -101,6 +98,20 @@ def _report(error: OpenClawError, words: Sequence[str]) -> int:
         _print_frames(error)
     _print_document(error, words)
     return int(error.exit)
+
+
+def _cut(cut: BaseException) -> tuple[Exit, str]:
+    """Status and code of a run that a signal ended."""
+    return (Exit.TERMINATED, "terminated") if isinstance(cut, Terminated) else (Exit.INTERRUPTED, "interrupted")
+
+
+def _report_cut(cut: BaseException, words: Sequence[str]) -> int:
+    """A run that was cut from outside; everything that it had opened is closed by now."""
+    status, code = _cut(cut)
+    error = OpenClawError(f"{code} before the end; nothing was lost", hint="run the same command again", code=code)
+    _say(f"{error.message}: {error.hint}")
+    _print_document(error, words)
+    return status
 
 
 def _report_bug(error: Exception, words: Sequence[str]) -> int:
@@ -131,7 +142,7 @@ def _print_document(error: OpenClawError, words: Sequence[str]) -> None:
     """The failure for a program that reads stdout; with `--ndjson` a last line behind those of the items done."""
     from openclaw_cli.cli.output import write_document, write_line
 
-    if "--json" in words:
+    if "--json" in words and not streams.document_begun():
         write_document(error.as_json())
     elif "--ndjson" in words:
         write_line({"type": "error", **error.as_json()})
@@ -159,11 +170,3 @@ def _signals() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _silence_stdout() -> None:
-    """Point stdout to nowhere, or the interpreter would fail again when it flushes at exit."""
-    with contextlib.suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from openclaw_cli.cli import streams
 from openclaw_cli.config.environment import environment
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def dump(value: Any, *, indent: bool = True) -> bytes:
 
 def write_document(document: Mapping[str, Any]) -> None:
     """Print one JSON document."""
+    streams.begin_document()
     _write(dump(document) + b"\n")
 
 
@@ -80,8 +82,10 @@ def write_document_with_rows(head: Mapping[str, Any], key: str, rows: Iterable[M
         separator = b",\n    "
         size_bytes += len(parts[-1])
         if size_bytes > _FLUSH_BYTES:
+            streams.begin_document()
             _write(b"".join(parts))
             parts, size_bytes = [], 0
+    streams.begin_document()
     _write(b"".join([*parts, b"]\n}\n" if separator == b"\n    " else b"\n  ]\n}\n"]))
 
 

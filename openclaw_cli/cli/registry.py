@@ -15,7 +15,9 @@ class Entry:
 
 
 REGISTRY: dict[str, Entry] = {
-    "doctor": Entry("openclaw_cli.cli.doctor", "Migrate file-era session stores into SQLite, verify the result, undo it."),
+    "doctor": Entry(
+        "openclaw_cli.cli.doctor", "Migrate file-era session stores into SQLite, verify the result, undo it."
+    ),
     "sessions": Entry("openclaw_cli.cli.sessions", "List the sessions of a store.", default="list"),
     "scan-lifecycles": Entry("openclaw_cli.cli.scan", "Find the sub-tasks of a transcript and what became of them."),
     "compact": Entry("openclaw_cli.cli.compact", "Fold the finished sub-tasks of a transcript into short cards."),

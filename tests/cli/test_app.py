@@ -123,12 +123,13 @@ def test_a_parser_failure_with_json_is_one_document_too(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(("error", "status"), [
     (BusyError("owned"), 11), (RefusedError("unsafe"), 12), (CorruptError("damaged"), 13),
     (FileNotFoundError(2, "No such file or directory", "/x"), 10), (PermissionError(13, "Permission denied", "/x"), 12),
-    (OSError(28, "No space left on device", "/x"), 12), (OSError(5, "Input/output error", "/x"), 1),
+    (OSError(28, "No space left on device", "/x"), 12), (OSError(27, "File too large", "/x"), 12),
+    (OSError(5, "Input/output error", "/x"), 1),
     (ZeroDivisionError(), 1), (KeyboardInterrupt(), 130), (BrokenPipeError(), 141), (boundary.Terminated(), 143),
 ])  # fmt: skip
 def test_statuses(error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each way to end a run has its status."""
-    monkeypatch.setattr(boundary, "_silence_stdout", lambda: None)
+    monkeypatch.setattr(boundary.streams, "silence_stdout", lambda: None)
 
     def body() -> Any:
         raise error
@@ -192,7 +193,8 @@ def test_sigterm_is_143() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
-    assert (143, "given back\n", "") == (done.returncode, done.stdout, done.stderr)
+    wanted = "openclaw-cli: terminated before the end; nothing was lost: run the same command again\n"
+    assert (143, "given back\n", wanted) == (done.returncode, done.stdout, done.stderr)
     assert signal.SIGTERM == 15
 
 
