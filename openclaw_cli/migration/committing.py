@@ -41,7 +41,7 @@ class _RolledBackError(Exception):
 def import_session(store: Store, session: SessionPlan, job: Job, report: TargetReport) -> Outcome:
     """Bring one session into the store, whole or not at all."""
     outcome = Outcome(session)
-    reading = open_reading(session, job)
+    reading = open_reading(session, job, store)
     key = session.keys[-1].key
     try:
         with store.transaction():
@@ -156,7 +156,7 @@ def _append_events(store: Store, session: SessionPlan, reading: Reading, counts:
 
 def _place(store: Store, session: SessionPlan, job: Job, new: int) -> None:
     """Put events that are new to a session which is stored already where the file has them."""
-    again = open_reading(session, replace(job, on_bytes=None))
+    again = open_reading(session, replace(job, on_bytes=None), store)
     if again is None:
         return
     values = (value for _, value in again.events())

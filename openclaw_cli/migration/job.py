@@ -12,7 +12,7 @@ from openclaw_cli.errors import Issue
 from openclaw_cli.migration.plan import Rules, SessionPlan, TargetPlan, plan_target
 from openclaw_cli.migration.reading import OnBytes, Reading, lines_of
 from openclaw_cli.migration.reporting import TargetReport
-from openclaw_cli.storage.connection import Timeouts
+from openclaw_cli.storage.connection import Store, Timeouts
 
 _LISTED = 10
 # A salvage names every row that it leaves out, but a hostile file must not fill the report.
@@ -51,8 +51,8 @@ def new_report(plan: TargetPlan, rules: Rules) -> TargetReport:
     )
 
 
-def open_reading(session: SessionPlan, job: Job) -> Reading | None:
-    """The reading of a session's transcript, None when it has none."""
+def open_reading(session: SessionPlan, job: Job, store: Store | None = None) -> Reading | None:
+    """The reading of a session's transcript, None when it has none. `store`: where it is or is going to be."""
     if session.source is None:
         return None
     rules = job.rules
@@ -62,6 +62,7 @@ def open_reading(session: SessionPlan, job: Job) -> Reading | None:
         max_line_bytes=rules.max_line_bytes,
         policy=rules.policy,
         on_bytes=job.on_bytes,
+        store=store,
     )
 
 

@@ -46,7 +46,7 @@ def _try_session(
         stale = [issue for keyed in session.keys for issue in comparing.stale_issues(store, keyed)]
         report.issues.extend(stale)
         keys -= {str(issue.session_key) for issue in stale}
-    reading = open_reading(session, job)
+    reading = open_reading(session, job, store)
     if reading is None:
         stored = 0 if store is None else events.count(store, session.session_id)
         report.issues.extend(missing_issues(session, stored_events=stored))

@@ -15,10 +15,12 @@ from openclaw_cli import jsonl
 from openclaw_cli.durable import FileIdentity, SourceChangedError, fingerprint
 from openclaw_cli.errors import Issue
 from openclaw_cli.jstext import dumps, stringify
+from openclaw_cli.migration import legacy_ids
 from openclaw_cli.migration.discovery import Source
 from openclaw_cli.migration.parents import Parents
+from openclaw_cli.storage.connection import Store
 from openclaw_cli.transcript.rewrites import Repair, Rewrites, may_hold_rewrites, repaired
-from openclaw_cli.transcript.upgrade import CURRENT_VERSION, Plan, Upgrader, plan
+from openclaw_cli.transcript.upgrade import CURRENT_VERSION, Plan, Upgrader, id_prefix, plan
 
 OnBytes = Callable[[int], None]
 
@@ -28,7 +30,8 @@ class Reading:
 
     `events` is iterated once; then `tally`, `identity` and `header_missing` say what was met. `identity` is that of
     exactly the bytes that were parsed. Under the policy SALVAGE `parents` looks for breaks, and a header that was lost
-    with the beginning of the file is made anew (`header_rebuilt`).
+    with the beginning of the file is made anew (`header_rebuilt`). `store` is asked for the ids that rows of version 1
+    already have (`legacy_ids`).
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Reading:
         max_line_bytes: int,
         policy: jsonl.Policy = jsonl.Policy.IMPORT,
         on_bytes: OnBytes | None = None,
+        store: Store | None = None,
     ) -> None:
         self.source = source
         self.session_id = session_id
@@ -52,6 +56,9 @@ class Reading:
         self._max_line_bytes = max_line_bytes
         self._policy = policy
         self._on_bytes = on_bytes
+        self._store = store
+        # Ids are made from the path without links, so that a directory that is reached in two ways gives them once.
+        self._original_path = str(source.path.parent.resolve() / source.name)
 
     def events(self) -> Iterator[tuple[bytes, Any]]:
         """(JSON text as stored, parsed form) of every event; raises `SourceChangedError` when the file changes."""
@@ -83,12 +90,13 @@ class Reading:
             self.header_rebuilt = True
             self.offered += 1
             yield self.tally.damage[0].line, dumps(header), header
-        upgrader = Upgrader(str(self.source.path), self.session_id, found)
+        prefix = self._stored_prefix(found)
+        upgrader = self._upgrader(found, prefix)
         self.header_missing = not upgrader.header_found and not self.header_rebuilt
         stated = first.value.get("id") if is_header(first.value) else None
         self.header_id = stated if isinstance(stated, str) else None
         rows = ((record, *upgrader.feed(record)) for record in itertools.chain((first,), records))
-        for record, value, changed in repaired(rows, self._repair(found)):
+        for record, value, changed in repaired(rows, self._repair(found, prefix)):
             self.offered += 1
             if self.parents is not None:
                 self.parents.add(record.line, value)
@@ -108,11 +116,30 @@ class Reading:
         with open(self.source.path, "rb", buffering=0) as stream:
             return plan(self._records(stream, jsonl.Tally(), None))
 
-    def _repair(self, found: Plan) -> Repair | None:
+    def _upgrader(self, found: Plan, prefix: str | None) -> Upgrader:
+        return Upgrader(self._original_path, self.session_id, found, prefix=prefix)
+
+    def _stored_prefix(self, found: Plan) -> str | None:
+        """What the ids of the rows begin with in the store, when they came in from another path; else None."""
+        if self._store is None or found.version >= 2:
+            return None
+        known = legacy_ids.stored_prefixes(self._store, self.session_id)
+        if id_prefix(self._original_path, self.session_id) in known:
+            return None
+        for prefix in known:
+            upgrader = self._upgrader(found, prefix)
+            with open(self.source.path, "rb", buffering=0) as stream:
+                rows = ((record.raw, *upgrader.feed(record)) for record in self._records(stream, jsonl.Tally(), None))
+                texts = ((dumps(value) if changed else stringify(raw, value), value) for raw, value, changed in rows)
+                if legacy_ids.holds(self._store, self.session_id, prefix, texts):
+                    return prefix
+        return None
+
+    def _repair(self, found: Plan, prefix: str | None) -> Repair | None:
         """Rows of rewritten prompts, which the real import leaves out; a pass of its own for the rare file with one."""
         if not may_hold_rewrites(self.source.path):
             return None
-        upgrader = Upgrader(str(self.source.path), self.session_id, found)
+        upgrader = self._upgrader(found, prefix)
         search = Rewrites()
         with open(self.source.path, "rb", buffering=0) as stream:
             for position, record in enumerate(self._records(stream, jsonl.Tally(), None)):

@@ -60,18 +60,26 @@ def plan(rows: Iterable[Row]) -> Plan:
     return Plan(-1, 1)
 
 
+def id_prefix(original_path: str, session_id: str) -> str:
+    """What the ids begin with that the rows of a version 1 file get: 16 hexadecimal digits (store format §5)."""
+    digest = hashlib.sha256(f"{original_path}\0{session_id}".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:16]
+
+
 class Upgrader:
     """Upgrades the rows of one file, one at a time, in file order.
 
     `original_path`: where the transcript was when it was live; with `session_id` (that of the index) it makes the ids
     of rows in a version 1 file. `found`: the result of `plan`; without it the header is expected in the first row.
+    `prefix`: that of the ids when the rows got theirs at another path; see `id_prefix`.
     """
 
-    def __init__(self, original_path: str, session_id: str, found: Plan | None = None) -> None:
+    def __init__(
+        self, original_path: str, session_id: str, found: Plan | None = None, *, prefix: str | None = None
+    ) -> None:
         self._session_id = session_id
         self._plan = found
-        digest = hashlib.sha256(f"{original_path}\0{session_id}".encode("utf-8", "surrogateescape"))
-        self._prefix = digest.hexdigest()[:16]
+        self._prefix = prefix or id_prefix(original_path, session_id)
         self._index = -1
         self._previous: str | None = None
         # Rows of a version 1 file that got no id; a compaction that points at one of them points nowhere.
