@@ -79,7 +79,7 @@ def make_dir(path: Path, *, mode: int = 0o700) -> None:
     except FileExistsError as error:
         raise RefusedError(f"{path} is in the way: it is no directory", hint="move it away") from error
     except OSError as error:
-        raise _as_refusal(error, path) from error
+        raise as_refusal(error, path) from error
     adopt_owner(path)
     fsync_dir(path.parent)
 
@@ -105,7 +105,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise _as_refusal(error, path) from error
+        raise as_refusal(error, path) from error
     fsync_dir(path.parent)
 
 
@@ -189,6 +189,20 @@ def free_bytes(path: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
+def as_refusal(error: OSError, path: Path) -> Exception:
+    """The project's error for a file system that is full or read-only; any other error stays what it is.
+
+    `path` is the file that the caller wanted to write; the name in `error` may be that of a temporary one.
+    """
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return NoSpaceError(
+            f"no room to write {path}", hint="free space on that file system, then run the same command again"
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return RefusedError(f"{path.parent} cannot be written: {error.strerror}", hint="check its owner and mode")
+    return error
+
+
 def same_file(left: Path, right: Path) -> bool:
     """Whether two names are one inode; False when one of them is missing."""
     try:
@@ -210,7 +224,7 @@ def _publish(source: Path, destination: Path, *, copy: bool) -> str:
         raise
     except OSError as error:
         if error.errno not in _NO_LINKS:
-            raise _as_refusal(error, destination) from error
+            raise as_refusal(error, destination) from error
     _copy_no_replace(source, destination)
     return "copy"
 
@@ -237,7 +251,7 @@ def _copy_no_replace(source: Path, destination: Path) -> None:
         os.rename(temporary, destination)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise _as_refusal(error, destination) from error
+        raise as_refusal(error, destination) from error
     except SourceChangedError:
         temporary.unlink(missing_ok=True)
         raise
@@ -247,14 +261,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _as_refusal(error: OSError, path: Path) -> Exception:
-    """The project's error for a file system that is full or read-only; any other error stays what it is."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return NoSpaceError(
-            f"no room to write {path}", hint="free space on that file system, then run the same command again"
-        )
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return RefusedError(f"{path.parent} cannot be written: {error.strerror}", hint="check its owner and mode")
-    return error

@@ -15,6 +15,7 @@ import typer
 from openclaw_cli.cli import options, output
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import environment
+from openclaw_cli.errors import Exit, NoSpaceError
 
 if TYPE_CHECKING:
     from openclaw_cli.demo.story import Played
@@ -26,14 +27,17 @@ def register(app: typer.Typer) -> None:
         app,
         "demo",
         example="openclaw-cli demo --keep",
-        exits=(),
+        exits=(Exit.REFUSED,),
         without=("state_dir", "config_path", "store", "agent", "all_agents", "dry_run", "wait", "now", "ndjson"),
     )(demo)
 
 
 def demo(
     common: Common,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the directory behind and name it.")] = False,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Leave the directory behind and name it; before/ in it is the data as it was."),
+    ] = False,
 ) -> int:
     """Show the whole story on bundled data in a temporary directory.
 
@@ -44,7 +48,7 @@ def demo(
     from openclaw_cli.demo import story
 
     with _folder(keep) as folder:
-        stage = story.prepare(folder, environment())
+        stage = story.prepare(folder, environment(), keep=keep)
         played = []
         for number, step in enumerate(story.play(stage), 1):
             played.append(step)
@@ -62,6 +66,11 @@ def demo(
 @contextlib.contextmanager
 def _folder(keep: bool) -> Iterator[Path]:
     """A new directory for the run; without `keep` it goes at the end, also when a step failed."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        message = "no temporary directory can be written"
+        raise NoSpaceError(message, hint="free some space, or name a directory with room in TMPDIR") from error
     if keep:
         yield Path(tempfile.mkdtemp(prefix="openclaw-demo-"))
         return
@@ -85,7 +94,10 @@ def _ending(card: str, folder: Path | None) -> Iterator[str]:
         yield "The first card in the folded transcript:"
         yield from (f"   {line}" for line in card.split("\n"))
         yield ""
-    yield "The directory is gone again; --keep leaves it." if folder is None else f"Everything is in {folder}"
+    if folder is None:
+        yield "The directory is gone again; --keep leaves it."
+    else:
+        yield f"Everything is in {folder}: state/ after the story, before/ as it was, main.folded.jsonl"
 
 
 def _show(lines: Iterable[str]) -> None:

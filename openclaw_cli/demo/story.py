@@ -18,12 +18,14 @@ from typing import Any
 
 import orjson
 
-from openclaw_cli.errors import OpenClawError
+from openclaw_cli.errors import Exit, NoSpaceError, OpenClawError
 
 DATA = "data/demo/state"
 MAIN_KEY = "agent:main:main"
 # Far above what the commands need on this data; a hung command must not hang the demo.
 TIMEOUT_S = 120
+_NO_SPACE_CODES = ("no_space", "not_writable")
+_ROOM = "free some space there, or name a directory with more room in TMPDIR"
 
 Report = Mapping[str, Any]
 Tell = Callable[[Report], Iterator[str]]
@@ -77,6 +79,8 @@ class Stage:
             env=dict(self.environment),
             timeout=TIMEOUT_S,
         )
+        if done.returncode == Exit.REFUSED and (error := _no_space(done.stdout)):
+            raise NoSpaceError(error, hint=_ROOM, path=str(self.folder))
         if done.returncode not in (0, 3):
             raise DemoError(
                 f"openclaw-cli {' '.join(full)} ended with status {done.returncode}",
@@ -87,14 +91,41 @@ class Stage:
         return Played(title, full, done.returncode, report, tuple(tell(report)))
 
 
-def prepare(folder: Path, environment: Mapping[str, str]) -> Stage:
-    """Copy the bundled state directory into `folder` and close the user's own settings out of the environment."""
+def prepare(folder: Path, environment: Mapping[str, str], *, keep: bool = False) -> Stage:
+    """Copy the bundled state directory into `folder` and close the user's own settings out of the environment.
+
+    With `keep` there is a second copy, `before`, that the story does not touch. Raises `NoSpaceError`.
+    """
+
+    def copy(source: str, destination: str) -> str:
+        try:
+            return shutil.copy2(source, destination)
+        except OSError as error:  # copytree would gather it, and forget its number
+            raise NoSpaceError(f"{folder} cannot be written: {error.strerror}", hint=_ROOM, path=str(folder)) from error
+
     with resources.as_file(resources.files("openclaw_cli").joinpath(DATA)) as bundled:
-        shutil.copytree(bundled, folder / "state")
+        shutil.copytree(bundled, folder / "state", copy_function=copy)
+        if keep:
+            shutil.copytree(bundled, folder / "before", copy_function=copy)
     home = folder / "home"
     home.mkdir()
     kept = {name: value for name, value in environment.items() if not name.startswith(("OPENCLAW_", "XDG_"))}
     return Stage(folder, {**kept, "HOME": str(home)})
+
+
+def _no_space(document: bytes) -> str | None:
+    """What a command said that stopped because it could not write; None when that was not its reason."""
+    try:
+        report = orjson.loads(document)
+    except orjson.JSONDecodeError:
+        return None  # it did not get as far as its document
+    if not report.get("ok", True):
+        error = report["error"]
+        return error["message"] if error["code"] in _NO_SPACE_CODES else None
+    issues = (issue for target in report.get("targets", ()) for issue in target["issues"])
+    return next(
+        (issue["message"] for issue in issues if issue["code"].removeprefix("sqlite_") in _NO_SPACE_CODES), None
+    )
 
 
 def play(stage: Stage) -> Iterator[Played]:

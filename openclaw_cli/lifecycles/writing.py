@@ -17,12 +17,16 @@ _SPARE_BYTES = 4 << 20
 
 
 def check_target(target: Path, *, force: bool, source: Path | None, source_bytes: int) -> None:
-    """Refuse a target before any work: it exists (unless `force`), it is the source, or the disk has no room.
+    """Refuse a target before any work: it is no file, it exists (unless `force`), is the source, has no room.
 
     Raises UsageError or NoSpaceError.
     """
     if source is not None and durable.same_file(source.resolve(), target.resolve()):
         raise UsageError(f"{target} is the source itself", hint="name another file with -o", path=str(target))
+    if target.exists() and not target.is_file():
+        # A rename would fail on a directory, and would put a file in the place of a device or a pipe.
+        kind = "a directory" if target.is_dir() else "no regular file"
+        raise UsageError(f"{target} is {kind}", hint="name a file with -o, or - for standard output", path=str(target))
     if os.path.lexists(target) and not force:
         raise _exists(target)
     free = durable.free_bytes(target.parent)
@@ -55,6 +59,9 @@ def write_file(target: Path, chunks: Iterable[bytes], *, force: bool) -> int:
             raise _exists(target)
         os.replace(temporary, target)
         reached(Step.OUTPUT_RENAMED)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise durable.as_refusal(error, target) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
