@@ -315,6 +315,9 @@ def _owned(
     from openclaw_cli.migration import discovery
     from openclaw_cli.storage.lockfile import Exclusive
 
+    if common.store_alone:
+        where = f"{common.store} lies in no state directory; lock and manifests of this run are in {common.state_dir}"
+        output.note(where, common)
     # The old writers' locks first: when one is held, nothing at all has been touched.
     stale = []
     for target in targets:

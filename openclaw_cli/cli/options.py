@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import time
 import typing
 from collections.abc import Callable, Collection, Sequence
@@ -21,6 +22,7 @@ from typer.core import TyperGroup
 
 from openclaw_cli.cli.registry import REGISTRY
 from openclaw_cli.config import Config, Target, environment, load, resolve_state_dir, targets
+from openclaw_cli.config.paths import agent_target, expand, home_of_store
 from openclaw_cli.config.values import parse_duration_ms, parse_time_ms
 from openclaw_cli.errors import NotFoundError, UsageError
 
@@ -45,7 +47,11 @@ STATUS_MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """The shared options of one run; `now_ms` is epoch ms, `wait_ms` how long to wait for a lock."""
+    """The shared options of one run; `now_ms` is epoch ms, `wait_ms` how long to wait for a lock.
+
+    With `--store` the state directory is the one that the store lies in; `store_alone`: it lies in none, and its own
+    directory takes the part.
+    """
 
     state_dir: Path
     state_dir_given: bool
@@ -61,6 +67,7 @@ class Common:
     quiet: bool
     verbose: bool
     debug: bool
+    store_alone: bool = False
 
     def config(self) -> Config:
         """Read the configuration. Raises `NotFoundError` when `--state-dir` names no directory."""
@@ -210,11 +217,13 @@ def make_common(given: dict[str, Any]) -> Common:
     if values["json"] and values["ndjson"]:
         raise UsageError("--json and --ndjson contradict each other")
     moment = values["now"]
+    place = _place(values["state_dir"], values["store"], values["config_path"])
     return Common(
-        state_dir=resolve_state_dir(values["state_dir"], environment()),
+        state_dir=place.state_dir,
         state_dir_given=bool(values["state_dir"]),
         config_path=values["config_path"],
-        store=values["store"],
+        store=place.store,
+        store_alone=place.store_alone,
         agent=values["agent"],
         all_agents=values["all_agents"],
         json=values["json"],
@@ -226,6 +235,48 @@ def make_common(given: dict[str, Any]) -> Common:
         verbose=values["verbose"],
         debug=values["debug"],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The state directory of a run, and the store that was named in it."""
+
+    state_dir: Path
+    store: str | None = None
+    store_alone: bool = False
+
+
+def _place(state_dir: str | None, store: str | None, config_path: str | None) -> _Place:
+    """Whose lock, manifests and configuration a run uses: with `--store` those of the store, never a default's.
+
+    Raises `UsageError` when `--state-dir` names another state directory than the one that the store lies in.
+    """
+    env = environment()
+    stated = resolve_state_dir(state_dir, env)
+    if not store:
+        return _Place(stated)
+    home = home_of_store(expand(store, env))
+    if home.state_dir is not None:
+        if os.path.realpath(stated) == str(home.state_dir):
+            return _Place(stated, str(home.path))
+        if state_dir:
+            raise UsageError(
+                f"--state-dir {stated} contradicts --store: that store lies in {home.state_dir}",
+                hint="leave --state-dir out; it follows from the store",
+                stateDir=str(home.state_dir),
+            )
+        return _Place(home.state_dir, str(home.path))
+    if state_dir or _is_configured(home.path, stated, config_path):
+        return _Place(stated, str(home.path))
+    return _Place(Path(os.path.realpath(home.path.parent)), str(home.path), store_alone=True)
+
+
+def _is_configured(store: Path, state_dir: Path, config_path: str | None) -> bool:
+    """Whether `session.store` or `agentDir` of a state directory put this store where it is."""
+    config = load(state_dir, config_path, environment())
+    known = (agent_target(config, state_dir, name, environment()) for name in config.agents)
+    places = {os.path.realpath(path) for target in known for path in (target.store_path, target.sqlite_path)}
+    return os.path.realpath(store) in places
 
 
 def _own_help(function: Callable[..., Any]) -> str:

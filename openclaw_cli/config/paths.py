@@ -159,6 +159,46 @@ def agent_of_path(path: Path) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class StoreHome:
+    """Where a store that was named by its path lives: the file that is really meant, and its state directory.
+
+    `state_dir` is None when the store lies in no state directory.
+    """
+
+    path: Path
+    state_dir: Path | None
+
+
+def home_of_store(path: Path) -> StoreHome:
+    """The state directory that owns a store, from the store's own place and never from a default (design D7).
+
+    Symbolic links are resolved: what is written lands there. The index keeps its own name, because the database is
+    found from it, unless only what it links to lies in a state directory.
+    """
+    whole = Path(os.path.realpath(path))
+    near = Path(os.path.realpath(path.parent)) / path.name
+    for candidate in (whole, near) if path.suffix == ".sqlite" else (near, whole):
+        state_dir = _state_dir_above(candidate)
+        if state_dir is not None:
+            return StoreHome(path if candidate == near else candidate, state_dir)
+    return StoreHome(path, None)
+
+
+def _state_dir_above(path: Path) -> Path | None:
+    if agent_of_path(path) is not None:
+        return path.parents[3]
+    # The one store of all agents that very old versions had (store format §1.1).
+    above = path.parent.parent
+    return above if path.parent.name == "sessions" and is_state_dir(above) else None
+
+
+def is_state_dir(directory: Path) -> bool:
+    """Whether a directory holds anything by which a state directory of OpenClaw is known."""
+    files = ("openclaw.json", "clawdbot.json", "state/openclaw.sqlite")
+    return (directory / "agents").is_dir() or any((directory / name).is_file() for name in files)
+
+
 def agents_on_disk(state_dir: Path) -> tuple[str, ...]:
     """Ids of the directories under `agents/` that hold a store and whose name is an agent id, in order of name."""
     try:
