@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -196,7 +196,7 @@ def restore(
     from openclaw_cli.migration import restoring
 
     config = common.config()
-    targets = common.targets(config, archived=restoring.agents_of_manifests(common.state_dir))
+    targets = _targets(common, config, archived=restoring.agents_of_manifests(common.state_dir))
 
     def planned() -> restoring.RestorePlan:
         total = restoring.archived_bytes(targets)
@@ -232,7 +232,7 @@ def compact(
     from openclaw_cli.migration import compacting
 
     config = common.config()
-    targets = common.targets(config)
+    targets = _targets(common, config)
     plans = compacting.plan(targets, environment(), named=bool(common.agent or common.store))
     if common.dry_run:
         return _emit(compacting.preview(plans), common, dry_run=True)
@@ -288,11 +288,24 @@ def _timeouts(config: Config) -> Timeouts:
     return Timeouts(*(int(config.get(name).value) for name in names))
 
 
+def _targets(
+    common: Common, config: Config, archived: Collection[str] | None = None, *, rebuild: bool = False
+) -> tuple[Target, ...]:
+    """The stores of the run. A named file that is no index is refused here, before a lock makes files beside it."""
+    from openclaw_cli.migration import recognition
+
+    targets = common.targets(config, archived=archived)
+    if common.store:
+        for target in targets:
+            recognition.require_index(target, rebuild=rebuild)
+    return targets
+
+
 def _job(common: Common, config: Config, rules: Any) -> Job:
     from openclaw_cli.config.paths import agent_target
     from openclaw_cli.migration.job import Job
 
-    targets = common.targets(config)
+    targets = _targets(common, config, rebuild=rules.rebuild_index)
 
     def target_of(agent_id: str) -> Target:
         known = next((target for target in targets if target.agent_id == agent_id), None)

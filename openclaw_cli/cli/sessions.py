@@ -92,6 +92,7 @@ def _open(stack: contextlib.ExitStack, target: Target, config: Config, common: C
 
     if not target.sqlite_path.exists():
         if target.store_path.exists():
+            _require_index(target)
             output.note(
                 f"{target.store_path} is a file-era store that has not been imported: openclaw-cli doctor import"
                 f" --agent {target.agent_id}",
@@ -101,6 +102,19 @@ def _open(stack: contextlib.ExitStack, target: Target, config: Config, common: C
     store = stack.enter_context(open_read(target.sqlite_path))
     owner = store.agent_id or target.agent_id
     return Listing(store, owner, _defaults(config, owner), query, common.now_ms)
+
+
+def _require_index(target: Target) -> None:
+    """Raises `UsageError` for a file that is neither a database nor an index: an empty list would tell a lie."""
+    from openclaw_cli.migration import index, recognition
+
+    why = recognition.why_foreign(target, index.read_index(target.store_path))
+    if why is not None:
+        raise UsageError(
+            f"{target.store_path} is neither a SQLite store (*.sqlite) nor a session index: {why}",
+            code="not_a_store",
+            storePath=str(target.store_path),
+        )
 
 
 def _name_other_agents(target: Target, common: Common) -> None:

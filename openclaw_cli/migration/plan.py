@@ -13,10 +13,11 @@ from typing import Any
 from openclaw_cli import jsonl, jstext
 from openclaw_cli.config.paths import Target
 from openclaw_cli.errors import Issue
-from openclaw_cli.migration import discovery
+from openclaw_cli.migration import discovery, recognition
 from openclaw_cli.migration import index as index_file
 from openclaw_cli.migration.discovery import FileClass, Listing, Source
 from openclaw_cli.migration.entries import acp_receipt, normalise
+from openclaw_cli.migration.leftovers import StoredSessions
 from openclaw_cli.transcript.entries import timestamp_ms
 
 
@@ -111,8 +112,12 @@ class TargetPlan:
 
 
 def plan_target(target: Target, rules: Rules, now_ms: int) -> TargetPlan:
-    """Read index and directory of one store and decide what becomes of each row and file."""
+    """Read index and directory of one store and decide what becomes of each row and file.
+
+    Raises `RefusedError` when the file at the place of the index is none.
+    """
     index = index_file.read_index(target.store_path)
+    recognition.require_index(target, index, rebuild=rules.rebuild_index)
     listing = discovery.list_directory(target.sessions_dir)
     plan = TargetPlan(target, index, listing)
     if not index.usable and rules.rebuild_index:
@@ -124,7 +129,8 @@ def plan_target(target: Target, rules: Rules, now_ms: int) -> TargetPlan:
         plan.unreferenced = [*listing.transcripts.values(), *listing.files[FileClass.CHECKPOINT].values()]
         return plan
     _plan_entries(plan, rules, now_ms)
-    _plan_unreferenced(plan, rules, now_ms)
+    with StoredSessions(target) as stored:
+        _plan_unreferenced(plan, stored, rules, now_ms)
     return plan
 
 
@@ -224,15 +230,17 @@ def _header_ms(header: discovery.Header) -> int | None:
     return None if moment is None else int(moment)
 
 
-def _plan_unreferenced(plan: TargetPlan, rules: Rules, now_ms: int) -> None:
+def _plan_unreferenced(plan: TargetPlan, stored: StoredSessions, rules: Rules, now_ms: int) -> None:
     """Files that no row names: sessions of their own become rows, the rest is history for the archive."""
     referenced = {session.source.name for session in plan.sessions if session.source is not None}
     known = {session.session_id for session in plan.sessions}
     taken: set[str] = set()
+    ours = recognition.in_agent_directory(plan.target)
     for name, source in plan.listing.transcripts.items():
-        if name in referenced:
+        # Elsewhere than in an agent's directory there may be anybody's JSONL files.
+        if name in referenced or not (ours or recognition.is_transcript(source)):
             continue
-        session = _historical_session(plan, source, known, rules, now_ms)
+        session = _historical_session(plan, source, known, stored, rules, now_ms)
         if session is None:
             plan.unreferenced.append(source)
             continue
@@ -241,14 +249,15 @@ def _plan_unreferenced(plan: TargetPlan, rules: Rules, now_ms: int) -> None:
         plan.sessions.append(session)
     for session in plan.sessions:
         taken.update(sidecar.name for sidecar in session.sidecars)
-    plan.unreferenced.extend(plan.listing.files[FileClass.CHECKPOINT].values())
-    trajectories = plan.listing.files[FileClass.TRAJECTORY].values()
+    checkpoints = plan.listing.files[FileClass.CHECKPOINT].values()
+    plan.unreferenced.extend(source for source in checkpoints if ours or recognition.is_transcript(source))
+    trajectories = plan.listing.files[FileClass.TRAJECTORY].values() if ours else ()
     plan.unreferenced.extend(source for source in trajectories if source.name not in taken)
     plan.unreferenced.sort(key=lambda source: source.name)
 
 
 def _historical_session(
-    plan: TargetPlan, source: Source, known: set[str], rules: Rules, now_ms: int
+    plan: TargetPlan, source: Source, known: set[str], stored: StoredSessions, rules: Rules, now_ms: int
 ) -> SessionPlan | None:
     """A session for an unreferenced transcript, or None (with an issue where content stays out of the store)."""
     try:
@@ -258,6 +267,9 @@ def _historical_session(
     except OSError as error:
         plan.issues.append(Issue("transcript_unreadable", "error", f"{source.path}: {error.strerror}"))
         return None
+    leftover = _leftover(plan, source, header, known, stored)
+    if leftover is not None:
+        return leftover
     if not discovery.is_historical(header, source.name):
         issue = _kept_out(source, header)
         if issue is not None:
@@ -278,6 +290,23 @@ def _historical_session(
     owner, item = keyed
     sidecars = tuple(plan.listing.sidecars(source.name))
     return SessionPlan(session_id, owner, (item,), source, sidecars, historical=True)
+
+
+def _leftover(
+    plan: TargetPlan, source: Source, header: discovery.Header, known: set[str], stored: StoredSessions
+) -> SessionPlan | None:
+    """The plan for the transcript of a session that the store has: under the key that it has there, as it is there."""
+    session_id = header.session_id
+    if header.kind != "session" or session_id is None or session_id in known:
+        return None
+    found = stored.key_of(session_id)
+    if found is None:
+        return None
+    text = found.entry_text if found.is_current else jstext.dumps({"sessionId": session_id, "updatedAt": 0})
+    updated_at = found.updated_at if found.is_current else 0
+    keyed = KeyPlan(found.key, found.key, session_id, updated_at, text, superseded=not found.is_current)
+    sidecars = tuple(plan.listing.sidecars(source.name))
+    return SessionPlan(session_id, found.agent_id, (keyed,), source, sidecars)
 
 
 def _kept_out(source: Source, header: discovery.Header) -> Issue | None:
