@@ -11,10 +11,11 @@ from typing import Any
 
 import typer
 
-from openclaw_cli.cli.boundary import PROGRAM, guarded
+from openclaw_cli.cli.boundary import PROGRAM, IncompleteError, guarded
 from openclaw_cli.cli.options import VALUE_OPTIONS, new_app
 from openclaw_cli.cli.registry import REGISTRY
-from openclaw_cli.cli.spelling import first_word, normalised
+from openclaw_cli.cli.spelling import MODE_OPTION, first_word, normalised
+from openclaw_cli.errors import UsageError
 
 SUMMARY = """Migrate, inspect and shrink OpenClaw session stores.
 
@@ -62,6 +63,7 @@ def with_subcommand(words: list[str], tree: Any) -> list[str]:
     """`words` with the subcommand of a group behind the group's name, and its default when none is named.
 
     `sessions --agent x list` becomes `sessions list --agent x`; bare `sessions --json` becomes `sessions list --json`.
+    Raises `UsageError` for a subcommand that is unknown, or missing where there is no default.
     """
     members = getattr(tree.commands.get(words[0]), "commands", None) if words else None
     if not members:
@@ -69,11 +71,24 @@ def with_subcommand(words: list[str], tree: Any) -> list[str]:
     rest = words[1:]
     position = first_word(rest, _value_options(members.values()))
     if position is not None:
+        if rest[position] not in members:
+            raise UsageError(f"{words[0]} has no command {rest[position]!r}", hint=f"one of {', '.join(members)}")
         return [words[0], rest[position], *rest[:position], *rest[position + 1 :]]
+    if {"--help", "-h"} & set(rest):
+        return [words[0], "--help"]
     default = REGISTRY[words[0]].default
-    if default is None or default not in members or {"--help", "-h"} & set(rest):
-        return words
-    return [words[0], default, *rest]
+    if default is not None:
+        return [words[0], default, *rest]
+    if MODE_OPTION in rest:
+        raise UsageError(f"{MODE_OPTION} needs a mode", hint=f"one of {', '.join(members)}")
+    raise IncompleteError(words[0], members, _page(tree, words[0]))
+
+
+def _page(tree: Any, name: str) -> str:
+    """The help page of a group."""
+    with tree.make_context(PROGRAM, [name], resilient_parsing=True) as top:
+        group = tree.commands[name]
+        return str(group.get_help(type(top)(group, info_name=name, parent=top)))
 
 
 def _value_options(commands: Iterable[Any]) -> set[str]:

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -22,6 +22,14 @@ PROGRAM = "openclaw-cli"
 
 class Terminated(BaseException):
     """SIGTERM arrived. No `Exception`, so that nothing on the way out takes it for a failure of its own."""
+
+
+class IncompleteError(UsageError):
+    """A group was called without one of its commands; `page` is the help that a person gets to see then."""
+
+    def __init__(self, group: str, members: Iterable[str], page: str) -> None:
+        super().__init__(f"{group} needs one of its commands: {', '.join(members)}", hint=f"{PROGRAM} {group} --help")
+        self.page = page
 
 
 def guarded(argv: Sequence[str], body: Callable[[], Any]) -> int:
@@ -92,7 +100,9 @@ def _of_system(error: OSError) -> OpenClawError:
 
 def _report(error: OpenClawError, words: Sequence[str]) -> int:
     _say(error.message)
-    if error.hint:
+    if isinstance(error, IncompleteError) and not {"--json", "--ndjson"} & set(words):
+        print(f"\n{error.page}", file=sys.stderr)  # noqa: T201
+    elif error.hint:
         _say(f"hint: {error.hint}")
     if "--debug" in words:
         _print_frames(error)

@@ -170,7 +170,8 @@ def command(
     """
     examples = [example] if isinstance(example, str) else list(example)
     shared = [key for key in SHARED if key not in without]
-    top_level = REGISTRY.get(name)
+    # `doctor compact` is not the top command `compact`.
+    top_level = REGISTRY.get(name) if app.info.cls is _RegistryOrder else None
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
         wrapped = _with_shared(function, shared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+MODE_OPTION = "--session-sqlite"
 ARCHIVED_VALUES = ("hide", "include", "only")
 
 _DOCTOR_OPTIONS = {
@@ -60,14 +61,19 @@ def doctor_spelling(words: list[str]) -> list[str]:
     mode: str | None = None
     asked = False
     kept: list[str] = []
-    rest = iter(words[1:])
-    for word in rest:
+    rest = words[1:]
+    while rest:
+        word = rest.pop(0)
         name, equals, value = word.partition("=")
         if word == "--":
             kept += [word, *rest]
-        elif name == "--session-sqlite":
+            break
+        if name == MODE_OPTION:
             asked = True
-            mode = value if equals else next(rest, None)
+            if equals:
+                mode = value or None
+            elif rest and not rest[0].startswith("-"):
+                mode = rest.pop(0)
         elif name in _DOCTOR_OPTIONS:
             kept.append(_DOCTOR_OPTIONS[name] + (equals + value))
         elif word in ("--fix", "--repair"):
@@ -75,6 +81,6 @@ def doctor_spelling(words: list[str]) -> list[str]:
         else:
             kept.append(word)
     if mode is None:
-        # Without its mode the option stays, for the parser to refuse.
-        return [words[0], *(["--session-sqlite"] if asked else []), *kept]
+        # Without its mode the option stays, to be refused where the modes are known.
+        return [words[0], *([MODE_OPTION] if asked else []), *kept]
     return [words[0], mode, *kept]

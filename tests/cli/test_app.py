@@ -27,6 +27,8 @@ from openclaw_cli.errors import BusyError, CorruptError, Exit, RefusedError
     (["doctor", "--json", "--session-sqlite", "dry-run", "--session-sqlite-store=/a b"],
      ["doctor", "dry-run", "--json", "--store=/a b"]),
     (["doctor", "--session-sqlite"], ["doctor", "--session-sqlite"]),
+    (["doctor", "--session-sqlite", "--json"], ["doctor", "--session-sqlite", "--json"]),
+    (["doctor", "--session-sqlite="], ["doctor", "--session-sqlite"]),
     (["doctor", "--fix"], ["doctor", "fix"]),
     (["doctor", "inspect", "--", "--session-sqlite", "x"], ["doctor", "inspect", "--", "--session-sqlite", "x"]),
     (["--state-dir", "/s", "sessions", "--json"], ["sessions", "--state-dir", "/s", "--json"]),
@@ -48,7 +50,8 @@ def test_spelling(given: list[str], wanted: list[str]) -> None:
     (["sessions", "--limit", "5", "--agent=x"], ["sessions", "list", "--limit", "5", "--agent=x"]),
     (["sessions", "--help"], ["sessions", "--help"]),
     (["sessions", "list", "--help"], ["sessions", "list", "--help"]),
-    (["config"], ["config"]),
+    (["doctor", "--json", "--agent", "x", "inspect"], ["doctor", "inspect", "--json", "--agent", "x"]),
+    (["doctor", "--json", "--help"], ["doctor", "--help"]),
     (["config", "--origin", "show"], ["config", "show", "--origin"]),
 ])  # fmt: skip
 def test_subcommand(given: list[str], wanted: list[str]) -> None:
@@ -70,6 +73,26 @@ def test_a_wrong_call_is_told_without_a_trace(argv: list[str], capsys: pytest.Ca
     assert "" == shown.out
     assert shown.err.startswith("openclaw-cli: ")
     assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(("argv", "message"), [
+    (["doctor"], "doctor needs one of its commands: inspect, dry-run, import"),
+    (["doctor", "--json"], "doctor needs one of its commands: inspect, dry-run, import"),
+    (["doctor", "--session-sqlite"], "--session-sqlite needs a mode"),
+    (["doctor", "--session-sqlite", "--json"], "--session-sqlite needs a mode"),
+    (["doctor", "--session-sqlite", "nonsense"], "doctor has no command 'nonsense'"),
+    (["config"], "config needs one of its commands: show"),
+])  # fmt: skip
+def test_a_group_without_its_command_said_no_such_option(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing is said and the commands are named; a person gets the help page too, on stderr."""
+    assert 2 == run(argv)
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"openclaw-cli: {message}")
+    assert "inspect, dry-run" in shown.err or argv == ["config"]
+    assert (argv in (["doctor"], ["config"])) == ("Usage: openclaw-cli" in shown.err)
+    assert ("--json" in argv) == shown.out.startswith('{\n  "ok": false')
 
 
 def test_a_failure_with_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
