@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from json.decoder import scanstring
 from typing import Any, NoReturn
 
@@ -30,6 +30,10 @@ JS_WHITESPACE = (
 _LAST_SAFE_INTEGER = 2**53 - 1
 _MAX_ARRAY_INDEX = 2**32 - 2
 _LONGEST_EXACT_INT = 19
+_LONG_BYTES = 8 * 2**20
+"""Size from which on a text is worth some care with memory, if it is one of few and long strings."""
+_LONG_BYTES_PER_QUOTE = 1000
+_STRING_STEP = 2**16
 _LONE_SURROGATE = re.compile("([\ud800-\udfff])")
 _INDEX_KEY = re.compile(r"(?:0|[1-9][0-9]{0,9})\Z")
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -92,8 +96,24 @@ def stringify(raw: bytes, value: Any) -> bytes:
 
     The very object `raw` comes back when nothing changes, so that a long line is not held twice.
     """
+    if len(raw) >= _LONG_BYTES and raw.count(b'"') < len(raw) // _LONG_BYTES_PER_QUOTE and _is_written_as(raw, value):
+        return raw
     text = dumps(value)
     return raw if text == raw else text
+
+
+def _is_written_as(raw: bytes, value: Any) -> bool:
+    """Whether `raw` is the text of `value`, compared piece by piece.
+
+    Writing a long string at once costs its length twice: for the text, and for the form that Python keeps in the
+    string. A long line has no room for that (memory: four times the line).
+    """
+    at = 0
+    for piece in _pieces(value):
+        if not raw.startswith(piece, at):
+            return False
+        at += len(piece)
+    return at == len(raw)
 
 
 # --- where orjson and JavaScript may differ ---------------------------------------------------------------------------
@@ -136,22 +156,30 @@ def _float_differs(number: float) -> bool:
 
 
 def _exact(value: Any) -> bytes:
+    """`JSON.stringify(value)` for every value."""
+    return b"".join(_pieces(value))
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
     """`JSON.stringify(value)` without recursion, so that depth costs memory only."""
-    out: list[bytes] = []
     # Bytes on the stack are text that is ready to go out; everything else is a value still to be written.
     stack: list[Any] = [value]
     while stack:
         item = stack.pop()
         kind = type(item)
         if kind is bytes:
-            out.append(item)
+            yield item
         elif kind is dict:
             _push_object(item, stack)
         elif kind is list:
             _push_array(item, stack)
+        elif kind is str and len(item) > _STRING_STEP:
+            yield b'"'
+            for start in range(0, len(item), _STRING_STEP):
+                yield _string(item[start : start + _STRING_STEP])[1:-1]
+            yield b'"'
         else:
-            out.append(_scalar(item))
-    return b"".join(out)
+            yield _scalar(item)
 
 
 def _push_object(members: Mapping[str, Any], stack: list[Any]) -> None:

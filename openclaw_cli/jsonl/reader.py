@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -94,14 +95,15 @@ def _blocks(
 class _Rest:
     """The beginning of a line whose end has not been read yet, held only up to the limit."""
 
-    __slots__ = ("_limit", "_nul_only", "_pieces", "bytes")
+    __slots__ = ("_held", "_limit", "_nul_only", "bytes")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._begin()
 
     def _begin(self) -> None:
-        self._pieces: list[bytes] = []
+        # One buffer that grows, since hundreds of pieces leave holes in the heap; it becomes the line without a copy.
+        self._held = BytesIO()
         self._nul_only = True
         self.bytes = 0
 
@@ -110,13 +112,13 @@ class _Rest:
         self.bytes += len(piece)
         self._nul_only = self._nul_only and not piece.strip(b"\0")
         if self.bytes <= self._limit:
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
+            self._held.write(piece)
+        elif self._held.tell():
+            self._held = BytesIO()
 
     def take(self) -> bytes | _TooLong:
         """The whole line without its end, and begin anew."""
-        line = b"".join(self._pieces) if self.bytes <= self._limit else _TooLong(self.bytes, self._nul_only)
+        line = self._held.getvalue() if self.bytes <= self._limit else _TooLong(self.bytes, self._nul_only)
         self._begin()
         return line
 

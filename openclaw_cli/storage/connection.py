@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import apsw
 
 from openclaw_cli import faults
 from openclaw_cli.durable import adopt_owner, fsync_dir, make_dir, sync_file
-from openclaw_cli.errors import BusyError, CorruptError, Issue, NoSpaceError, NotFoundError, OpenClawError, RefusedError
+from openclaw_cli.errors import Issue, NotFoundError, OpenClawError, RefusedError
 from openclaw_cli.storage import schema
+from openclaw_cli.storage.failures import fail
 
 REQUIRED_TABLES = ("schema_meta", "session_nodes", "session_windows", "transcript_events")
 """Without these a database is no agent store, whatever its version."""
@@ -37,24 +38,6 @@ class Timeouts:
     max_hold_ms: int = 300_000
 
 
-def translate(error: apsw.Error, path: Path) -> OpenClawError | apsw.Error:
-    """The failure that a user meets for `error`; what can only be a fault of ours comes back as it is."""
-    facts = {"path": str(path)}
-    if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return BusyError(f"another program is writing {path}", hint="try again later", **facts)
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return CorruptError(f"{path} is damaged: {error}", hint="see: openclaw-cli doctor recover", **facts)
-    if isinstance(error, apsw.FullError):
-        return NoSpaceError(f"no space left while writing {path}", hint="free some space, then run again", **facts)
-    if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.AuthError | apsw.CantOpenError):
-        return RefusedError(
-            f"{path} cannot be opened: {error}", hint="check owner and mode", code="not_openable", **facts
-        )
-    if isinstance(error, apsw.IOError):
-        return OpenClawError(f"input or output error on {path}: {error}", code="storage_io", **facts)
-    return error
-
-
 class _Cursor(apsw.Cursor):
     """A cursor that raises our errors, while executing and while rows are fetched."""
 
@@ -62,34 +45,34 @@ class _Cursor(apsw.Cursor):
         try:
             return super().execute(*args, **kwargs)
         except apsw.Error as error:
-            raise self._ours(error) from error
+            self._fail(error)
 
     def executemany(self, *args: Any, **kwargs: Any) -> _Cursor:
         try:
             return super().executemany(*args, **kwargs)
         except apsw.Error as error:
-            raise self._ours(error) from error
+            self._fail(error)
 
     def __next__(self) -> tuple[Any, ...]:
         try:
             return super().__next__()
         except apsw.Error as error:
-            raise self._ours(error) from error
+            self._fail(error)
 
     def fetchone(self) -> tuple[Any, ...] | None:
         try:
             return super().fetchone()
         except apsw.Error as error:
-            raise self._ours(error) from error
+            self._fail(error)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         try:
             return super().fetchall()
         except apsw.Error as error:
-            raise self._ours(error) from error
+            self._fail(error)
 
-    def _ours(self, error: apsw.Error) -> Exception:
-        return translate(error, Path(self.connection.filename or ":memory:"))
+    def _fail(self, error: apsw.Error) -> NoReturn:
+        fail(error, Path(self.connection.filename or ":memory:"))
 
 
 class Store:
@@ -143,7 +126,7 @@ class Store:
             first = error.__context__
             if isinstance(first, OpenClawError) and not self.connection.in_transaction:
                 raise first from first.__cause__
-            raise translate(error, self.path) from error
+            fail(error, self.path)
 
     def in_transaction(self) -> bool:
         """Whether a transaction is open on this connection."""
@@ -154,7 +137,7 @@ class Store:
         try:
             self.connection.close()
         except apsw.Error as error:
-            raise translate(error, self.path) from error
+            fail(error, self.path)
 
     def __enter__(self) -> Store:
         return self
@@ -278,7 +261,7 @@ def _connect(path: Path, flags: int, *, writable: bool, timeouts: Timeouts, name
     try:
         connection = apsw.Connection(name or str(path), flags=flags)
     except apsw.Error as error:
-        raise translate(error, path) from error
+        fail(error, path)
     connection.cursor_factory = _Cursor
     connection.transaction_mode = "IMMEDIATE" if writable else "DEFERRED"
     connection.set_busy_timeout(timeouts.acquire_ms)
@@ -386,7 +369,7 @@ def _build(path: Path, agent_id: str, now_ms: int) -> None:
                 "INSERT INTO schema_meta VALUES ('primary', 'agent', ?, ?, ?, ?, ?)",
                 (schema.VERSION, agent_id, schema.APP_VERSION, now_ms, now_ms),
             )
-            store.execute("INSERT INTO session_key_contract VALUES (1, 'main', NULL, ?)", (now_ms,))
+            store.execute("INSERT INTO session_key_contract VALUES (1, 'main', NULL, 0)")
             store.execute("INSERT INTO memory_index_state VALUES (1, 0)")
             store.execute(f"PRAGMA user_version={schema.VERSION}")
     finally:

@@ -19,7 +19,7 @@ from openclaw_cli.errors import RefusedError
 from openclaw_cli.storage import projections
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import compressed, decode, has_escape
-from openclaw_cli.storage.projections import ActiveRow, IndexState, RowWriter, searchable, storable
+from openclaw_cli.storage.projections import LONG_TEXT, ActiveRow, IndexState, RowWriter, searchable, storable
 from openclaw_cli.transcript.entries import JS_SPACE, timestamp_ms
 from openclaw_cli.transcript.tree import Cursor, Position
 
@@ -104,7 +104,7 @@ def append(
     is returned as divergent and the caller decides. An event without id is repeated when its exact text is stored.
     Node and window are created as a placeholder when they are missing. `observed_ms` is the modification time of the
     file that the events come from; without it the append counts as a change made now. Raises RefusedError for a
-    session whose events lie in a cold archive.
+    session whose events lie in a cold archive. The parsed form of a long event is emptied once it is not needed.
     """
     if not store.in_transaction():
         raise RuntimeError("events are appended only inside a transaction")
@@ -242,7 +242,7 @@ class _Appender:
             else:
                 rows.append((session_id, seq, None, at, packed[0], len(text), packed[1]))
             if self._projecting:
-                self._project(seq, escaped, event, at, identity)
+                self._project(seq, escaped, event, at, identity, len(text) >= LONG_TEXT)
             if identity is not None:
                 event_id, kind, parent, key = identity
                 offered[event_id] = text
@@ -251,7 +251,11 @@ class _Appender:
                     keys.add(key)
                 identity_rows.append((session_id, event_id, seq, kind, parent, key, at))
             self._last_created_at = at
-        # A very long event would otherwise stay in memory in every form that it had on its way.
+            if len(text) >= LONG_TEXT and type(event) is dict:
+                # A very long event would otherwise stay in memory in every form that it had on its way: the reader
+                # still holds its value. Nobody needs it any more.
+                event.clear()
+                self._writer.spool()
         del text, event
         offered.clear()
         batch.clear()
@@ -262,7 +266,7 @@ class _Appender:
             return
         if not self._result.new:
             self._open_session(rows[0][3])
-        self._store.executemany(_INSERT_EVENT, rows)
+        self._store.executemany(_INSERT_EVENT, rows, keep=max(row[5] for row in rows) < LONG_TEXT)
         self._result.new += len(rows)
         rows.clear()
         self._writer.flush()
@@ -276,7 +280,7 @@ class _Appender:
             (self._session_id, new_generation(), self._now_ms),
         )
 
-    def _project(self, seq: int, escaped: bool, event: Any, at: int, identity: Identity | None) -> None:
+    def _project(self, seq: int, escaped: bool, event: Any, at: int, identity: Identity | None, is_long: bool) -> None:
         """Extend the active path by an event that continues the chain, or give up projecting."""
         cursor = self._cursor
         if identity is not None and identity[1] == "message" and _continues(cursor, seq, event):
@@ -288,7 +292,7 @@ class _Appender:
             self._writer.discard()
             return
         self._projected_any = True
-        found = searchable(event, at)
+        found = searchable(event, at, copy=not is_long)
         if found is not None and escaped:
             found = found.storable()
         if row is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from openclaw_cli.errors import BusyError
-from openclaw_cli.storage.connection import translate
+from openclaw_cli.storage.failures import fail
 
 
 class Exclusive:
@@ -29,7 +29,7 @@ class Exclusive:
         try:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         except apsw.Error as error:
-            raise translate(error, path) from error
+            fail(error, path)
         try:
             connection.set_busy_timeout(wait_ms)
             connection.execute("PRAGMA journal_mode=MEMORY").fetchall()
@@ -39,7 +39,7 @@ class Exclusive:
             raise BusyError(f"{path} is locked by another process", path=str(path)) from error
         except apsw.Error as error:
             connection.close()
-            raise translate(error, path) from error
+            fail(error, path)
         self._connection = connection
 
     def release(self) -> None:

@@ -22,7 +22,7 @@ BATCH_ROWS = 512
 """Rows that are gathered for one executemany."""
 
 LONG_TEXT = 1024 * 1024
-"""Characters from which on a search text is worth some care with memory."""
+"""Characters or bytes from which on a text is worth some care with memory."""
 
 INSERT_ACTIVE = (
     "INSERT INTO session_transcript_active_events"
@@ -30,8 +30,13 @@ INSERT_ACTIVE = (
 )
 INSERT_MAP = "INSERT INTO session_transcript_fts_rows(id, session_id, message_id) VALUES (?, ?, ?)"
 INSERT_FTS = (
+    "INSERT INTO session_transcript_fts(rowid, text, session_id, message_id, role, timestamp) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_MAKE_SPOOL = "CREATE TEMP TABLE IF NOT EXISTS long_texts(id INTEGER PRIMARY KEY, text BLOB)"
+_SPOOL = "INSERT INTO temp.long_texts(id, text) VALUES (?, ?)"
+_INSERT_SPOOLED = (
     "INSERT INTO session_transcript_fts(rowid, text, session_id, message_id, role, timestamp)"
-    " VALUES (?, CAST(? AS TEXT), ?, ?, ?, ?)"
+    " SELECT id, CAST(text AS TEXT), ?, ?, ?, ? FROM temp.long_texts WHERE id = ?"
 )
 _WRITE_STATE = (
     "INSERT INTO session_transcript_index_state(session_id, indexed_seq, leaf_event_id, needs_rebuild,"
@@ -45,12 +50,16 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Searchable(NamedTuple):
-    """One row of the search index; `timestamp` is in milliseconds and stored as a real number."""
+    """One row of the search index; `timestamp` is in milliseconds and stored as a real number.
+
+    `margins`: characters at both ends of `text` that do not belong to it (only with `searchable(…, copy=False)`).
+    """
 
     text: str
     message_id: str
     role: str
     timestamp: float
+    margins: tuple[int, int] = (0, 0)
 
     def storable(self) -> Searchable:
         """The same without lone surrogates. Only an event whose text has a `\\u` escape can hold one."""
@@ -88,8 +97,11 @@ def created_at(event: Any, now_ms: int) -> int:
     return now_ms if own is None else own
 
 
-def searchable(event: Any, event_created_at: int) -> Searchable | None:
-    """The search row of `event`: a user's or an assistant's message with an id and text that is not blank."""
+def searchable(event: Any, event_created_at: int, *, copy: bool = True) -> Searchable | None:
+    """The search row of `event`: a user's or an assistant's message with an id and text that is not blank.
+
+    `copy=False`: the text may be a string of the event with margins, for a text too long to be copied.
+    """
     if type(event) is not dict or event.get("type") != "message":
         return None
     message, identity = event.get("message"), event.get("id")
@@ -99,20 +111,42 @@ def searchable(event: Any, event_created_at: int) -> Searchable | None:
     identity = identity.strip(JS_SPACE)
     if not identity or role not in ("user", "assistant"):
         return None
+    own = None if copy else _one_text(message)
+    if own is not None and len(own) >= LONG_TEXT:
+        margins = _margins(own)
+        return Searchable(own, identity, role, float(event_created_at), margins) if sum(margins) < len(own) else None
     text = message_text(message)
     return Searchable(text, identity, role, float(event_created_at)) if text else None
 
 
 def message_text(message: dict[str, Any]) -> str:
     """The text of a message that is searched: trimmed when it is one string, text blocks untrimmed on own lines."""
+    own = _one_text(message)
+    if own is not None:
+        return own.strip(JS_SPACE)
     content = message.get("content")
-    if type(content) is str:
-        return content.strip(JS_SPACE)
-    if type(message.get("text")) is str:
-        return message["text"].strip(JS_SPACE)
     if type(content) is not list:
         return ""
     return "\n".join(filter(None, map(_block_text, content)))
+
+
+def _one_text(message: dict[str, Any]) -> str | None:
+    """The text of a message whose text is one string."""
+    content = message.get("content")
+    if type(content) is str:
+        return content
+    text = message.get("text")
+    return text if type(text) is str else None
+
+
+def _margins(text: str) -> tuple[int, int]:
+    """Number of characters that trimming takes at the beginning and at the end of `text`."""
+    start, end = 0, len(text)
+    while start < end and text[start] in JS_SPACE:
+        start += 1
+    while end > start and text[end - 1] in JS_SPACE:
+        end -= 1
+    return start, len(text) - end
 
 
 def _block_text(block: Any) -> str | None:
@@ -246,9 +280,13 @@ def write_state(store: Store, session_id: str, state: IndexState, updated_at: in
 
 
 class RowWriter:
-    """Gathers active and search rows of one session and writes them in batches."""
+    """Gathers active and search rows of one session and writes them in batches.
 
-    __slots__ = ("_active", "_fts", "_map", "_next_id", "_session_id", "_store")
+    The search index copies a text twice while it takes it in, so a long one waits for that in a temporary table: in
+    memory there are never more than three forms of it at once.
+    """
+
+    __slots__ = ("_active", "_fts", "_long", "_map", "_next_id", "_session_id", "_spooled", "_store")
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._store = store
@@ -256,6 +294,8 @@ class RowWriter:
         self._active: list[tuple[Any, ...]] = []
         self._map: list[tuple[Any, ...]] = []
         self._fts: list[tuple[Any, ...]] = []
+        self._long: list[tuple[int, Searchable]] = []
+        self._spooled: list[tuple[Any, ...]] = []
         self._next_id: int | None = None
 
     def __len__(self) -> int:
@@ -273,23 +313,41 @@ class RowWriter:
             self._next_id = self._store.value("SELECT coalesce(max(id), 0) + 1 FROM session_transcript_fts_rows")
         number, session_id = self._next_id, self._session_id
         self._next_id += 1
-        text: str | bytes = found.text
-        if len(text) > LONG_TEXT and not text.isascii():
-            # Binding such a string leaves its UTF-8 form in memory for as long as the string lives.
-            text = found.text.encode()
-        _, message_id, role, timestamp = found
+        text, message_id, role, timestamp, _ = found
         self._map.append((number, session_id, message_id))
-        self._fts.append((number, text, session_id, message_id, role, timestamp))
+        if len(text) < LONG_TEXT:
+            self._fts.append((number, text, session_id, message_id, role, timestamp))
+        else:
+            self._long.append((number, found))
+
+    def spool(self) -> None:
+        """Put the long texts aside; whoever holds the event lets go of it before."""
+        while self._long:
+            number, found = self._long.pop()
+            self._spooled.append((self._session_id, *found[1:4], number))
+            text, (before, behind) = found.text, found.margins
+            start, end = len(text[:before].encode()), len(text[len(text) - behind :].encode())
+            data = text.encode()
+            del found, text
+            data = data[start : len(data) - end]
+            self._store.execute(_MAKE_SPOOL)
+            self._store.execute_once(_SPOOL, (number, data))
 
     def flush(self) -> None:
         """Write what was gathered; the events of the rows must be stored already."""
+        self.spool()
         if self._map:
             self._store.executemany(INSERT_MAP, self._map)
             self._store.executemany(INSERT_FTS, self._fts)
+        for row in self._spooled:
+            self._store.execute_once(_INSERT_SPOOLED, row)
+            self._store.execute("DELETE FROM temp.long_texts WHERE id = ?", row[-1:])
         if self._active:
             self._store.executemany(INSERT_ACTIVE, self._active)
         self.discard()
 
     def discard(self) -> None:
         """Forget what was gathered and not written."""
-        self._active, self._map, self._fts = [], [], []
+        if self._spooled:
+            self._store.execute("DELETE FROM temp.long_texts")
+        self._active, self._map, self._fts, self._long, self._spooled = [], [], [], [], []

@@ -19,8 +19,9 @@ from openclaw_cli.transcript.runtime_context import MARKERS, has_context, withou
 from openclaw_cli.transcript.tree import Tree, parse_link
 
 _STEP_BYTES = 2**16
-# A line beyond this is not gathered for the first look; the file then gets the second one.
-_LONGEST_LINE_BYTES = 2**24
+# A line beyond this is not gathered for the first look; the file gets the second one when it holds a marker.
+_LONGEST_LINE_BYTES = 2**20
+_LONGEST_MARKER_BYTES = max(map(len, MARKERS))
 
 
 def may_hold_rewrites(path: Path) -> bool:
@@ -29,22 +30,27 @@ def may_hold_rewrites(path: Path) -> bool:
     Hardly any file does, and only those are worth the pass that `Rewrites` needs. Most markers stand in reports of
     finished sub-tasks, which hold nothing else; only lines with a marker are parsed. Raises OSError.
     """
-    rest = b""
+    rest, is_cut = b"", False
     with path.open("rb", buffering=0) as stream:
         while block := stream.read(_STEP_BYTES):
             end = block.rfind(b"\n") + 1
             if not end:
-                if len(rest) + len(block) > _LONGEST_LINE_BYTES:
-                    return True
                 rest += block
+                if len(rest) > _LONGEST_LINE_BYTES:
+                    # Too long to be gathered: a marker alone decides, and the end of it may still come.
+                    if _is_marked(rest):
+                        return True
+                    rest, is_cut = rest[-_LONGEST_MARKER_BYTES:], True
                 continue
             # Lines are put together only where there is a marker: copying all of them would cost more than the search.
             seam = rest + block[: block.find(b"\n")]
+            if is_cut and _is_marked(seam):
+                return True
             marked = _is_marked(block) or _is_marked(seam)
             if marked and any(map(_is_prompt_with_context, _marked_lines(rest + block[:end]))):
                 return True
-            rest = block[end:]
-    return any(map(_is_prompt_with_context, _marked_lines(rest)))
+            rest, is_cut = block[end:], False
+    return (is_cut and _is_marked(rest)) or any(map(_is_prompt_with_context, _marked_lines(rest)))
 
 
 def _is_marked(data: bytes) -> bool:

@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 from openclaw_cli.errors import BusyError, CorruptError, NoSpaceError, NotFoundError, OpenClawError, RefusedError
-from openclaw_cli.storage import connection, events, schema
+from openclaw_cli.storage import connection, events, failures, schema
 from openclaw_cli.storage.connection import Store, Timeouts
 
 NOW_MS = 1_790_000_000_000
@@ -47,7 +47,7 @@ def test_a_new_store_has_the_real_programs_pragmas_rows_and_modes(store: Store, 
     assert (0o600, 0o700) == (database.stat().st_mode & 0o777, database.parent.stat().st_mode & 0o777)
     meta = ("primary", "agent", 23, "main", "2026.9.6", NOW_MS, NOW_MS)
     assert [meta] == store.execute("SELECT * FROM schema_meta").fetchall()
-    assert [(1, "main", None, NOW_MS)] == store.execute("SELECT * FROM session_key_contract").fetchall()
+    assert [(1, "main", None, 0)] == store.execute("SELECT * FROM session_key_contract").fetchall()
     assert [(1, 0)] == store.execute("SELECT * FROM memory_index_state").fetchall()
     assert ("main", 23) == (store.agent_id, store.schema_version)
     assert [database.name] == [path.name for path in database.parent.iterdir() if "-" not in path.name[-4:]]
@@ -350,9 +350,16 @@ def test_ctrl_c_ends_a_long_statement(store: Store, database: Path) -> None:
 )
 def test_every_failure_of_sqlite_has_its_status(error: type[apsw.Error], kind: type[Exception]) -> None:
     """Failures that a user can meet become ours; what only a fault of ours can cause stays as it is."""
-    assert isinstance(connection.translate(error("x"), Path("store.sqlite")), kind)
+    assert isinstance(failures.translate(error("x"), Path("store.sqlite")), kind)
 
 
 def test_every_object_of_the_schema_is_there(store: Store) -> None:
     """A created store lacks nothing of what a writer demands."""
     assert [] == schema.missing(store.execute("SELECT type, name, sql FROM sqlite_schema"))
+
+
+def test_a_failure_of_ours_is_not_its_own_cause(store: Store) -> None:
+    """What is no user's failure comes out as SQLite gave it, with a chain of causes that ends."""
+    with pytest.raises(apsw.SQLError) as caught:
+        store.execute("SELECT nothing FROM nowhere")
+    assert caught.value.__cause__ is None

@@ -102,7 +102,10 @@ def test_only_files_with_such_a_prompt_are_searched(tmp_path: Path, monkeypatch:
         (ROWS, True),
         ([*filler, alone, *ROWS[1:2], *filler], True),
         ([*filler, *filler, ROWS[1]], True),
-        ([user("long", None, "z" * 300_000)], True),
+        ([user("long", None, "z" * 600_000)], False),
+        ([*filler, user("long", None, "z" * 600_000 + BEGIN), *filler], True),
+        ([user("long", None, BEGIN + "z" * 600_000), *filler], True),
+        ([user("long", None, "z" * 600_000 + BEGIN)], True),
     ):
         path.write_bytes(b"\n".join(orjson.dumps(row) for row in rows))
         assert expected is may_hold_rewrites(path)
