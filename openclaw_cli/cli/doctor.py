@@ -174,12 +174,22 @@ def inspect(
 
 
 def validate(common: Common, max_line: MaxLine = None) -> int:
-    """Check that every session of the old index is in the store: same key, same session, all its events."""
-    from openclaw_cli.migration import validating
+    """Check that every session of the old files is in the store: same key, same session, all its events in order.
+
+    Old files that an import has moved are found through the manifests, checked by SHA-256, and compared too. Events
+    that are missing or different are named by id and line, and give status 3; further events in the store are no fault.
+    -v lists every session. Nothing is written.
+    """
+    from openclaw_cli.migration import restoring, validating
 
     config = common.config()
-    job = _job(common, config, _rules(config, max_line))
-    return _emit(_with_progress(common, job, validating.validate), common, dry_run=False)
+    job = _job(common, config, _rules(config, max_line), archived=restoring.agents_of_manifests(common.state_dir))
+    archives = validating.find_archives(job)
+
+    def validation(job: Job, plans: Any) -> Report:
+        return validating.validate(job, plans, archives, every=common.verbose)
+
+    return _emit(_with_progress(common, job, validation, archives.source_bytes), common, dry_run=False)
 
 
 def restore(
@@ -301,11 +311,11 @@ def _targets(
     return targets
 
 
-def _job(common: Common, config: Config, rules: Any) -> Job:
+def _job(common: Common, config: Config, rules: Any, archived: Collection[str] | None = None) -> Job:
     from openclaw_cli.config.paths import agent_target
     from openclaw_cli.migration.job import Job
 
-    targets = _targets(common, config, rebuild=rules.rebuild_index)
+    targets = _targets(common, config, archived, rebuild=rules.rebuild_index)
 
     def target_of(agent_id: str) -> Target:
         known = next((target for target in targets if target.agent_id == agent_id), None)
@@ -351,14 +361,14 @@ def _owned(
     return report
 
 
-def _with_progress(common: Common, job: Job, act: Any) -> Report:
+def _with_progress(common: Common, job: Job, act: Any, more_bytes: int = 0) -> Report:
     """Plan, then act with a bar by bytes of the transcripts."""
     from dataclasses import replace
 
     from openclaw_cli.migration.job import plan_all
 
     plans = plan_all(job)
-    total = sum(plan.source_bytes for plan in plans)
+    total = sum(plan.source_bytes for plan in plans) + more_bytes
     with output.Progress(total, act.__name__.replace("_", " "), common) as bar:
         return act(replace(job, on_bytes=bar.advance), plans)
 

@@ -17,11 +17,6 @@ _EVENT_OF_ID = (
     "SELECT event_json, event_zstd, event_utf8_bytes FROM transcript_events"
     " JOIN transcript_event_identities USING (session_id, seq) WHERE session_id = ? AND event_id = ?"
 )
-_EVENTS_WITHOUT_ID = (
-    "SELECT event_json, event_zstd, event_utf8_bytes FROM transcript_events AS event WHERE session_id = ?"
-    " AND NOT EXISTS (SELECT 1 FROM transcript_event_identities AS known"
-    " WHERE known.session_id = event.session_id AND known.seq = event.seq)"
-)
 
 
 class Existing:
@@ -131,31 +126,3 @@ def anchors(store: Store, session_id: str, values: Iterable[Any], new: int) -> I
         yield from waiting.items()
         waiting.clear()
         anchor = seq
-
-
-class Contained:
-    """Counts the events of a transcript that a store holds with the same text."""
-
-    def __init__(self, store: Store | None, session_id: str) -> None:
-        self.found = 0
-        self._store = store
-        self._session_id = session_id
-        self._unidentified: set[int] | None = None
-
-    def add(self, text: bytes, value: Any) -> None:
-        """Look for the next event."""
-        if self._store is None:
-            return
-        identity = events.identity_of(value)
-        if identity is None:
-            self.found += hash(text) in self._without_id()
-            return
-        row = self._store.execute(_EVENT_OF_ID, (self._session_id, identity.event_id)).fetchone()
-        self.found += row is not None and decode(*row) == text
-
-    def _without_id(self) -> set[int]:
-        """Hashes of the stored events that have no id; there are few: the header and rows of unknown form."""
-        if self._unidentified is None and self._store is not None:
-            rows = self._store.execute(_EVENTS_WITHOUT_ID, (self._session_id,))
-            self._unidentified = {hash(decode(*row)) for row in rows}
-        return self._unidentified or set()

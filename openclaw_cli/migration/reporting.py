@@ -182,6 +182,7 @@ def _target_text(target: TargetReport) -> Iterator[str]:
     if target.parent_breaks:
         yield f"  parent breaks: {target.parent_breaks}"
     yield from _stats_text(target.extra)
+    yield from _sessions_text(target.extra)
     if target.unreferenced:
         names = ", ".join(path.name for path in target.unreferenced[:MAX_SHOWN_ISSUES])
         yield f"  unreferenced: {names}"
@@ -200,6 +201,23 @@ def _stats_text(extra: dict[str, Any]) -> Iterator[str]:
         place = f"seq {big['seq']}" if "seq" in big else f"{big['file']} line {big['line']}"
         named = " ".join(str(big[name]) for name in ("type", "tool") if big[name])
         yield f"  {big['bytes']} bytes: session {big['sessionId']}, {place}, {named or 'unknown'}"
+
+
+def _sessions_text(extra: dict[str, Any]) -> Iterator[str]:
+    archives = extra.get("archives")
+    if archives and archives["files"]:
+        yield (
+            f"  archived originals: {archives['files']} compared, {archives['contained']} of {archives['records']}"
+            " event(s) in the store"
+        )
+    rows = extra.get("sessions", ())
+    for row in rows[:MAX_SHOWN_ISSUES]:
+        yield (
+            f"  {row['sessionKey']} {row['sessionId']}: {row['contained']}/{row['records']} event(s) in the store,"
+            f" {row['missingTotal']} missing, {row['differentTotal']} different, {row['extra']} more there;"
+            f" {row['source']}"
+        )
+    yield from more(len(rows))
 
 
 def issue_text(issues: Iterable[Issue]) -> Iterator[str]:

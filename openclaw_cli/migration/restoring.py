@@ -59,13 +59,31 @@ def plan(state_dir: Path, targets: tuple[Target, ...], *, on_bytes: OnBytes | No
     A manifest that is invalid is named, the others are used. Paths of another machine, or of the place where the state
     directory was before, are put under `state_dir`.
     """
-    result = RestorePlan([])
+    known, issues = known_runs(state_dir)
+    result = RestorePlan([], issues)
+    for place, matched, found in stores(state_dir, targets, known):
+        target = TargetRestore(place, matched)
+        target.decisions = _decide_all(found, on_bytes)
+        result.targets.append(target)
+    return result
+
+
+def known_runs(state_dir: Path) -> tuple[list[Run], list[Issue]]:
+    """The valid manifests of a state directory, oldest first, and an issue for each other one."""
     known: list[Run] = []
+    issues: list[Issue] = []
     for run in runs(state_dir):
         if isinstance(run, ManifestInvalidError):
-            result.issues.append(Issue("manifest_invalid", "error", f"{run.message}; it was not used"))
+            issues.append(Issue("manifest_invalid", "error", f"{run.message}; it was not used"))
         else:
             known.append(run)
+    return known, issues
+
+
+def stores(
+    state_dir: Path, targets: tuple[Target, ...], known: list[Run]
+) -> Iterator[tuple[TargetRecord, list[Run], dict[Path, list[claims.Claim]]]]:
+    """Each store of `targets` with the runs that are about it and their claims: original path → archived files."""
     for place in _places(state_dir, targets, known):
         matched = [
             (age, run, record)
@@ -73,10 +91,7 @@ def plan(state_dir: Path, targets: tuple[Target, ...], *, on_bytes: OnBytes | No
             for record in run.manifest.targets
             if _is_about(record, place, state_dir)
         ]
-        target = TargetRestore(place, [run for _, run, _ in matched])
-        target.decisions = _decide_all(claims.collect(matched, place), on_bytes)
-        result.targets.append(target)
-    return result
+        yield place, [run for _, run, _ in matched], claims.collect(matched, place)
 
 
 def agents_of_manifests(state_dir: Path) -> list[str]:
