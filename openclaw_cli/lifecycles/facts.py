@@ -53,7 +53,11 @@ class Call:
 
 @dataclass(slots=True)
 class Marker:
-    """One notice with the entry it stands in. `removable`: the entry holds no words of a person."""
+    """One notice with the entry it stands in.
+
+    `removable`: the entry holds nothing but what the program put in. `marked`: an envelope or a role says that the
+    program wrote it; for the others their text alone does.
+    """
 
     line: int
     entry_id: str | None
@@ -61,6 +65,7 @@ class Marker:
     timestamp_ms: int | None
     notice: markers.Notice
     removable: bool = False
+    marked: bool = True
     reply: str | None = None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from openclaw_cli.lifecycles.injected import has_form
 from openclaw_cli.lifecycles.stats import parse_stats
 
 EVENT = "event"
@@ -360,7 +361,8 @@ def document_name(text: str) -> str | None:
 def notices(text: str, message: Mapping[str, Any]) -> list[Notice]:
     """Everything that the text of one user or system message says of ended children, in the order of the text.
 
-    `message` is looked at for `provenance`, `idempotencyKey` and the owner mark only.
+    `message` is looked at for `provenance`, `idempotencyKey` and the owner mark only. Without an envelope the text
+    must be the program's own from end to end; else it is a quotation, which says nothing.
     """
     text = text.replace("\r\n", "\n")
     provenance = message.get("provenance")
@@ -375,6 +377,10 @@ def notices(text: str, message: Mapping[str, Any]) -> list[Notice]:
     if not injected and typed_by_owner(message):
         return []
     found = _outside_results(sorted([*_events(text, injected), *_just(text, injected)], key=lambda n: n.position))
+    if found and not injected:
+        events = [notice for notice in found if notice.format in (EVENT, PLAIN)]
+        if not has_form(text, events, [notice for notice in found if notice not in events]):
+            return []
     if len(found) == 1:
         _complete_from_envelope(found[0], announced, provenance)
     return found
@@ -412,16 +418,9 @@ def injected_message(message: Mapping[str, Any]) -> bool:
     return message.get("display") is False or (isinstance(key, str) and key.startswith("announce:"))
 
 
-def only_markers(text: str, message: Mapping[str, Any], first: int) -> bool:
-    """Whether a message with markers holds no words of a person, so that it may be removed.
-
-    `first` is the position of the first marker. What stands before it must be a date, a queue header, the wrapper or
-    the preface of a memory plugin; messages with a provenance are the program's own from end to end.
-    """
-    if injected_message(message):
-        return True
-    before = text[:first]
-    wrapper = _WRAPPER.search(before)
-    before = before[: wrapper.start()] if wrapper else before
-    lead = _LEAD.match(before)
-    return (lead is not None and lead.end() == len(before)) or bool(_MEMORY_PREFACE.match(before))
+def enveloped(message: Mapping[str, Any]) -> bool:
+    """Whether the program marked the message as the announcement of an end: by its provenance or by its key."""
+    provenance = message.get("provenance")
+    tool = provenance.get("sourceTool") if isinstance(provenance, dict) else None
+    key = message.get("idempotencyKey")
+    return tool in ("subagent_announce", "subagent_settle") or (isinstance(key, str) and key.startswith("announce:"))

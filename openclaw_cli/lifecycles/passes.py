@@ -17,6 +17,8 @@ from openclaw_cli.transcript import entries
 
 _CALL_TYPES = entries.TOOL_CALL_TYPES
 _HEADER = "session"
+# Session files of 2026.9 and later; all versions of the program that write them mark what they inject.
+_MARKING_VERSIONS = (4,)
 _MAX_NAMES = 10_000
 _WAITING_CHARS = 2**18
 _UNANSWERED = ("error", "aborted")
@@ -48,6 +50,7 @@ class Passes:
         self._waiting_chars = 0
         self._turn_open = False
         self._turn_run: object = None
+        self._has_envelopes = False
 
     def read(self, records: Iterable[tuple[int, int, bytes, Any]]) -> None:
         """Take all records: 1-based line, byte offset of the line, its bytes, the parsed JSON.
@@ -64,6 +67,7 @@ class Passes:
             if kind != "message":
                 if kind == _HEADER:
                     recognised += 1
+                    self._has_envelopes |= value.get("version") in _MARKING_VERSIONS
                 elif type(kind) is str:
                     add(line, offset, value)
                     self._other(line, value, kind)
@@ -105,6 +109,9 @@ class Passes:
         Call it when `unplaced` (spawns made inside code, with the id of the code call) have got their line and block.
         """
         spawns = [call for call in self.spawns if call.answer or not call.failed_message]
+        if self._has_envelopes:
+            # Where the program marks its announcements, one without a mark is a person's quotation of one.
+            self.markers = [marker for marker in self.markers if marker.marked]
         self.markers.sort(key=lambda marker: marker.line)
         self.spawns = sorted(spawns, key=lambda call: (call.carrier.line, call.block))
 
@@ -130,6 +137,7 @@ class Passes:
         if type(mark) is dict:
             announced = markers.announced_run(mark.get("runId"))
             if announced is not None:
+                self._has_envelopes = True
                 self._reply(line, value, message, announced, mark["runId"])
         if self._unanswered:
             self._hear_reply(message)
@@ -240,7 +248,8 @@ class Passes:
     def _document(self, line: int, value: dict[str, Any], message: dict[str, Any], text: str) -> bool:
         """Whether the text is the document's marker; it is noted when the program itself wrote it."""
         name = markers.document_name(text)
-        if name and (message.get("role") == "system" or markers.injected_message(message)):
+        # With an image beside it the text is not the whole message.
+        if name and is_single_text(message) and (message.get("role") == "system" or markers.injected_message(message)):
             self._turn_open = False
             notice = markers.Notice(markers.DOCUMENT, "completed", "ok", label=name)
             self._unanswered.append(self._note(line, value, notice, removable=True))
@@ -249,17 +258,20 @@ class Passes:
     def _read_waiting(self) -> None:
         """Read the texts that may hold markers, many at a time: that takes half of what single ones take."""
         for line, value, message, text in self._waiting:
-            found = markers.notices(text, message)
-            if found:
-                removable = markers.only_markers(text.replace("\r\n", "\n"), message, found[0].position)
-                for notice in found:
-                    self._note(line, value, notice, removable)
+            marked, alone = markers.enveloped(message), is_single_text(message)
+            self._has_envelopes |= marked
+            # Blocks beside the text are a person's: with them the message stays, and without an envelope it is theirs.
+            for notice in markers.notices(text, message) if marked or alone else ():
+                self._note(line, value, notice, alone, marked)
         self._waiting.clear()
         self._waiting_chars = 0
 
-    def _note(self, line: int, value: dict[str, Any], notice: markers.Notice, removable: bool) -> Marker:
+    def _note(
+        self, line: int, value: dict[str, Any], notice: markers.Notice, removable: bool, marked: bool = True
+    ) -> Marker:
         stamp, stamp_ms = timestamp_of(value)
-        marker = Marker(line, value.get("id"), stamp, stamp_ms, notice, removable, self._texts.keep(notice.result))
+        reply = self._texts.keep(notice.result)
+        marker = Marker(line, value.get("id"), stamp, stamp_ms, notice, removable, marked, reply)
         notice.result = None  # the whole text must not stay alive beside the kept one
         self.markers.append(marker)
         return marker
@@ -290,7 +302,7 @@ class Passes:
         elif value.get("type") == "custom_message":
             content = message.get("content")
             text = content if type(content) is str else entries.text_of(message)
-            self._document(line, value, {"role": "system"}, text)
+            self._document(line, value, {"role": "system", "content": content}, text)
 
     def _nested(self, line: int, value: dict[str, Any], message: dict[str, Any]) -> None:
         """A companion record: it belongs to its call; for a spawn made inside code it is all there is."""
@@ -330,6 +342,14 @@ def _small(arguments: Mapping[str, Any]) -> dict[str, str]:
     short = {name: value for name, value in arguments.items() if isinstance(value, str) and len(value) <= 4096}
     short.pop("task", None)
     return short
+
+
+def is_single_text(message: Mapping[str, Any]) -> bool:
+    """Whether the content of a message is one text and nothing else."""
+    content = message.get("content")
+    if type(content) is list:
+        return len(content) == 1 and type(content[0]) is dict and content[0].get("type") in entries.TEXT_TYPES
+    return type(content) is str
 
 
 def _has_words(content: list[Any]) -> bool:

@@ -226,15 +226,72 @@ def test_long_prefix_multiline_task_and_quotes_in_the_result(kit: Any) -> None:
     assert line in life.removal.lines
 
 
-def test_words_of_a_person_before_a_marker_stay(kit: Any) -> None:
-    """A message that holds more than the announcement, and has no provenance, is never removed."""
-    child = kit.Child(1)
+PASTED = {
+    "before": "Here is what came in, please check it.\n{}",
+    "behind": "{}\nBitte erklären!",
+    "paragraph behind": "{}\n\nBitte erklären!",
+    "around": "vorher {} nachher",
+    "behind a preface": "Note: Reference memory below.\n<memory>\n- a\n</memory>\n\nWas heißt das hier?\n\n{}",
+}
+
+
+@pytest.mark.parametrize("quote", PASTED.values(), ids=PASTED)
+@pytest.mark.parametrize("form", ["era_d", "era_e", "plain", "just"])
+def test_pasted_block_with_words_of_a_person_ends_nothing(kit: Any, quote: str, form: str) -> None:
+    """A block without provenance with any other word around it is a quotation: the running sub-task stays open."""
+    child = kit.Child(1, label="a")
+    block = kit.just(child, "subagent") if form == "just" else getattr(kit, form)(child)
     transcript = kit.Transcript()
     transcript.spawn(child)
-    line = transcript.user("Here is what came in, please check it.\n" + kit.era_d(child))
+    transcript.user(quote.format(block))
+    transcript.assistant("ok")
+    found = kit.scan(transcript)
+    assert (["accepted"], ()) == ([life.state for life in found.lifecycles], found.completions_without_spawn)
+
+
+def test_pasted_block_beside_an_image_ends_nothing(kit: Any) -> None:
+    """An image in the same message is a person's; with provenance the message ends the sub-task and stays."""
+    child = kit.Child(1, label="a")
+    states = []
+    for envelope in ({}, {"provenance": child.provenance()}):
+        transcript = kit.Transcript()
+        transcript.spawn(child)
+        image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+        content = [{"type": "text", "text": kit.era_d(child)}, image]
+        line = transcript.message({"role": "user", "content": content, **envelope})
+        transcript.assistant("ok")
+        (life,) = kit.scan(transcript).lifecycles
+        states.append(life.state)
+        assert line not in life.removal.lines
+    assert ["accepted", "completed_ok"] == states
+
+
+def test_whole_pasted_block_ends_nothing_where_announcements_are_marked(kit: Any) -> None:
+    """One announcement with provenance, or a session file of 2026.9, tells that unmarked blocks are quotations."""
+    one, two = kit.Child(1, label="a"), kit.Child(2, label="b")
+    transcript = kit.Transcript()
+    transcript.spawn(one)
+    transcript.spawn(two)
+    transcript.user(kit.era_d(one))
+    transcript.user(kit.era_d(two), provenance=two.provenance())
+    transcript.assistant("ok")
+    assert ["accepted", "completed_ok"] == [life.state for life in kit.scan(transcript).lifecycles]
+    late = kit.Transcript(lines=[b'{"type":"session","version":4,"id":"s"}'])
+    late.spawn(one)
+    late.user(kit.era_d(one))
+    assert ["accepted"] == [life.state for life in kit.scan(late).lifecycles]
+
+
+def test_tagged_memory_preface_is_part_of_the_injected_form(kit: Any) -> None:
+    """Behind the closing tag of a memory plugin's preface the announcement is still the program's own."""
+    child = kit.Child(1, label="a")
+    preface = "Note: Reference memory below.\n\n```text\n<memory>\n- a\n</memory>\n```\n\n**Note**: for memory.\n\n"
+    transcript = kit.Transcript()
+    transcript.spawn(child)
+    line = transcript.user(preface + "[Fri 2026-02-13 12:01 GMT+8] " + kit.era_d(child))
     transcript.assistant("ok")
     (life,) = kit.scan(transcript).lifecycles
-    assert (True, line, False) == (life.foldable, life.completion.line, line in life.removal.lines)
+    assert (line, True) == (life.completion.line, line in life.removal.lines)
 
 
 def system_message(kit: Any, child: Any, session: str | None = None) -> str:

@@ -56,7 +56,9 @@ def noise(kit: Any, transcript: Any, kind: str, children: list[Any]) -> None:
         transcript.result(f"q{len(transcript.lines) - 1}", None, text=kit.era_e(quoted))
 
 
-def end(kit: Any, transcript: Any, era: str, child: Any) -> tuple[int, str]:
+def end(kit: Any, transcript: Any, era: str, child: Any, *, marked: bool) -> tuple[int, str]:
+    """`marked`: the transcript is of an era in which every announcement has a provenance."""
+    marks = {"provenance": child.provenance()} if marked else {}
     if era == "settle":
         text, envelope = kit.settle([child])
         return transcript.user(text, **envelope), "settle-batch"
@@ -65,11 +67,11 @@ def end(kit: Any, transcript: Any, era: str, child: Any) -> tuple[int, str]:
         return transcript.assistant("There it is.", __openclaw=run), "announce-run-reply"
     if era == "queued":
         text = f"[Queued announce messages while agent was busy]\n\n---\nQueued #1\n{kit.just(child, 'subagent')}"
-        return transcript.user(text), "subagent task"
+        return transcript.user(text, **marks), "subagent task"
     texts = {"event-d": kit.era_d, "event-e": kit.era_e, "plain": kit.plain}
     if era in texts:
-        return transcript.user(texts[era](child)), "plain" if era == "plain" else "event"
-    return transcript.user(kit.just(child, era)), f"{era} task"
+        return transcript.user(texts[era](child), **marks), "plain" if era == "plain" else "event"
+    return transcript.user(kit.just(child, era), **marks), f"{era} task"
 
 
 def build(kit: Any, steps: list[tuple[str, Any]], *, with_noise: bool) -> tuple[Any, dict[int, dict[str, Any]]]:
@@ -77,6 +79,7 @@ def build(kit: Any, steps: list[tuple[str, Any]], *, with_noise: bool) -> tuple[
     transcript = kit.Transcript()
     labels: dict[int, dict[str, Any]] = {}
     children: list[Any] = []
+    marked = any(kind == "end" and detail[1][0] in ("settle", "reply") for kind, detail in steps)
     for kind, detail in steps:
         if kind == "spawn":
             child = child_of(kit, *detail)
@@ -85,7 +88,7 @@ def build(kit: Any, steps: list[tuple[str, Any]], *, with_noise: bool) -> tuple[
             labels[detail[0]] = {"spawn": spawn, "result": result, "state": "accepted", "answer": None, "end": None}
         elif kind == "end":
             child = child_of(kit, *detail)
-            line, form = end(kit, transcript, detail[1][0], child)
+            line, form = end(kit, transcript, detail[1][0], child, marked=marked)
             told = "unknown" if form == "announce-run-reply" else child.outcome
             answer = "There it is." if form == "announce-run-reply" else child.result
             labels[detail[0]] |= {"state": f"completed_{told}", "answer": answer, "end": (line, form)}
