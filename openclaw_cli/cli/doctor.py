@@ -338,6 +338,9 @@ def _owned(
     from openclaw_cli.migration import discovery
     from openclaw_cli.storage.lockfile import Exclusive
 
+    if not _holds_anything(common, targets):
+        output.note(f"{common.state_dir} holds no agents of OpenClaw; nothing was read or written", common)
+        return act()
     if common.store_alone:
         where = f"{common.store} lies in no state directory; lock and manifests of this run are in {common.state_dir}"
         output.note(where, common)
@@ -359,6 +362,13 @@ def _owned(
         report = act()
     report.issues[:0] = [*owned.issues, *stale]
     return report
+
+
+def _holds_anything(common: Common, targets: tuple[Target, ...]) -> bool:
+    """Whether there is something to own. Elsewhere even a lock would make directories in somebody else's."""
+    from openclaw_cli.config.paths import is_state_dir
+
+    return is_state_dir(common.state_dir) or any(target.exists() or target.archive_dir.is_dir() for target in targets)
 
 
 def _with_progress(common: Common, job: Job, act: Any, more_bytes: int = 0) -> Report:

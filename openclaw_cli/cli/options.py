@@ -192,14 +192,18 @@ def _with_shared(function: Callable[..., int | None], shared: list[str]) -> Call
         if parameter.name != "common"
     ]
     taken = {parameter.name for parameter in own}
+    names = {parameter.name: _shown_name(parameter) for parameter in own}
     added = [
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=SHARED[key][1], annotation=SHARED[key][0])
         for key in shared
         if key not in taken
     ]
 
+    names |= {parameter.name: _shown_name(parameter) for parameter in added}
+
     @functools.wraps(function)
     def wrapped(**values: Any) -> int | None:
+        _refuse_blank(values, names)
         given = {parameter.name: values.pop(parameter.name) for parameter in added}
         return function(make_common(given), **values)
 
@@ -208,6 +212,23 @@ def _with_shared(function: Callable[..., int | None], shared: list[str]) -> Call
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapped
+
+
+def _shown_name(parameter: inspect.Parameter) -> str:
+    """How a command line spells a parameter: its last option name, or what stands for the argument."""
+    described = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+    spelled = [name for name in getattr(described, "param_decls", None) or () if name.startswith("-")]
+    if isinstance(described, typer.models.ArgumentInfo):
+        return described.metavar or parameter.name.upper()
+    return spelled[-1] if spelled else "--" + parameter.name.replace("_", "-")
+
+
+def _refuse_blank(values: dict[str, Any], names: dict[str, str]) -> None:
+    """Raises `UsageError` for a blank value: an unset variable of a shell script must never mean a default."""
+    for name, value in values.items():
+        texts = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(text, str) and not text.strip() for text in texts):
+            raise UsageError(f"{names[name]} has an empty value", hint="is a variable of the script not set?")
 
 
 def make_common(given: dict[str, Any]) -> Common:

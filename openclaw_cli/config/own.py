@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_cli.config.known import KNOWN
-from openclaw_cli.config.paths import expand, home_dir
+from openclaw_cli.config.paths import expand, known_home
 from openclaw_cli.errors import ConfigError
 
 FILE_NAME = "openclaw-cli.yaml"
@@ -26,8 +26,9 @@ def own_config_path(state_dir: Path, explicit: str | None, env: Mapping[str, str
                 raise ConfigError(f"{what} names {path}, which is not a file", configPath=str(path))
             return path
     user = env.get("XDG_CONFIG_HOME", "").strip()
-    user_dir = expand(user, env) if user else home_dir(env) / ".config"
-    places = (state_dir / FILE_NAME, user_dir / "openclaw-cli" / "config.yaml")
+    home = known_home(env)
+    user_dir = expand(user, env) if user else (home / ".config" if home is not None else None)
+    places = [state_dir / FILE_NAME, *([user_dir / "openclaw-cli" / "config.yaml"] if user_dir is not None else [])]
     return next((path for path in places if path.is_file()), None)
 
 

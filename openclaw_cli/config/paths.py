@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_cli.errors import NotFoundError, UsageError
+from openclaw_cli.errors import NotFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from openclaw_cli.config.settings import Config
@@ -48,12 +49,34 @@ def normalize_agent_id(text: str) -> str:
 
 
 def home_dir(env: Mapping[str, str]) -> Path:
-    """`OPENCLAW_HOME` (which may itself start with `~`), else the home of the operating system, else here."""
-    system = env.get("HOME") or env.get("USERPROFILE") or ""
+    """`OPENCLAW_HOME` (which may itself start with `~`), else the home of the operating system.
+
+    Raises `RefusedError` when neither the environment nor the user database knows one: the current directory is none.
+    """
+    home = known_home(env)
+    if home is None:
+        raise RefusedError(
+            "HOME is not set, and the user database names no home", hint="set HOME, or name --state-dir", code="no_home"
+        )
+    return home
+
+
+def known_home(env: Mapping[str, str]) -> Path | None:
+    """The same, None where there is no home."""
     own = env.get("OPENCLAW_HOME", "").strip()
-    if own == "~" or own.startswith("~/"):
-        own = os.path.join(system, own[2:]) if system else ""
-    return Path(os.path.abspath(own or system or os.curdir))
+    if own and own != "~" and not own.startswith("~/"):
+        return Path(os.path.abspath(own))
+    stated = (env.get("HOME") or env.get("USERPROFILE") or "").strip()
+    system = stated if os.path.isabs(stated) else _home_in_user_database()
+    return Path(os.path.abspath(os.path.join(system, own[2:]))) if system else None
+
+
+def _home_in_user_database() -> str:
+    try:
+        found = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""  # A container may run under a uid that nobody entered.
+    return found if os.path.isabs(found) else ""
 
 
 def expand(text: str, env: Mapping[str, str]) -> Path:
@@ -80,8 +103,8 @@ def openclaw_config_path(state_dir: Path, env: Mapping[str, str]) -> Path:
     if named:
         return expand(named, env)
     places = [state_dir]
-    home = home_dir(env)
-    if state_dir in (home / ".openclaw", home / ".clawdbot"):
+    home = known_home(env)
+    if home is not None and state_dir in (home / ".openclaw", home / ".clawdbot"):
         places += [home / ".openclaw", home / ".clawdbot"]
     candidates = [place / name for place in places for name in ("openclaw.json", "clawdbot.json")]
     return next((path for path in candidates if path.exists()), candidates[0])
