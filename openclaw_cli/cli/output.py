@@ -6,6 +6,7 @@ a session key cannot move the cursor of the terminal that lists it.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import unicodedata
@@ -28,6 +29,8 @@ _UNSAFE_UTF8 = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\x
 _FLUSH_BYTES = 2**18
 _LEAST_CELLS = 12
 _GAP_CELLS = 2
+_USUAL_CELLS = 80
+_NAMES_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,9 @@ class Table:
     """Rows of text under `columns`.
 
     `right`: columns that are right-aligned. A terminal that is too narrow cuts the columns in `wide` at their end and
-    those in `middle` in the middle; a pipe gets everything.
+    those in `middle`, the names of the rows, in the middle, if they take more than their share of it. Columns in
+    `leave_out` may go, the first one first, and those in `wide` after them; a last line names them. A pipe gets
+    everything.
     """
 
     columns: Sequence[str]
@@ -43,6 +48,7 @@ class Table:
     right: frozenset[str] = field(default_factory=frozenset)
     wide: frozenset[str] = field(default_factory=frozenset)
     middle: frozenset[str] = field(default_factory=frozenset)
+    leave_out: Sequence[str] = ()
 
 
 def escape(text: str) -> str:
@@ -171,7 +177,6 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._shown:
-            from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
@@ -182,7 +187,7 @@ class Progress:
                 BarColumn(),
                 *counts,
                 time,
-                console=Console(stderr=True),
+                console=_console(sys.stderr, terminal_cells(sys.stderr)),
                 transient=True,
             )
             self._bar.start()
@@ -215,37 +220,74 @@ def _write(data: bytes) -> None:
 
 def _write_rich(table: Table) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    table = _narrowed(table, console.width)
+    cells = terminal_cells(sys.stdout)
+    table, left_out = _narrowed(table, cells)
     rows = list(table.rows)
-    widths = _terminal_widths(table, rows, console.width)
+    widths = _terminal_widths(table, rows, cells)
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for name, width in zip(table.columns, widths, strict=True):
         shown.add_column(name, justify="right" if name in table.right else "left", no_wrap=True, width=width)
     for row in rows:
-        cells = zip(row, table.columns, widths, strict=True)
-        shown.add_row(*(Text(cut(cell, width, middle=name in table.middle)) for cell, name, width in cells))
+        parts = zip(row, table.columns, widths, strict=True)
+        shown.add_row(*(Text(cut(cell, width, middle=name in table.middle)) for cell, name, width in parts))
+    # A table that is wider than the terminal all the same is to run over its edge, not to lose what is in it.
+    console = _console(sys.stdout, max(cells, sum(widths) + _GAP_CELLS * len(widths)))
     console.print(shown)
+    if left_out:
+        sys.stdout.write(f"not shown at this width: {', '.join(left_out)}; use --json or a wider terminal\n")
 
 
-def _narrowed(table: Table, total: int) -> Table:
-    """The escaped table without as many of its last `wide` columns as a terminal of `total` cells has no room for."""
+def _console(stream: Any, cells: int) -> Any:
+    """A rich console on `stream`, `cells` wide; with NO_COLOR it writes no attribute at all."""
+    from rich.console import Console
+
+    plain = {"color_system": None} if environment().get("NO_COLOR") else {}
+    return Console(file=stream, width=cells, highlight=False, markup=False, emoji=False, soft_wrap=True, **plain)
+
+
+def terminal_cells(stream: Any) -> int:
+    """The width of a terminal: `COLUMNS` where it is a width at all, else what the system knows, else 80."""
+    stated = environment().get("COLUMNS", "")
+    if stated.isascii() and stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_CELLS
+    except (OSError, ValueError):
+        return _USUAL_CELLS
+
+
+def _narrowed(table: Table, total: int) -> tuple[Table, list[str]]:
+    """The escaped table without the columns that a terminal of `total` cells has no room for, and their names.
+
+    They go in the order of `leave_out`, then the `wide` ones from the last. What tells the rows apart stays.
+    """
     rows = [[escape(cell) for cell in row] for row in table.rows]
-    least = [max(map(_width, column)) for column in zip(table.columns, *rows, strict=True)]
-    elastic = table.wide | table.middle
-    least = [
-        min(width, _LEAST_CELLS) if name in elastic else width for name, width in zip(table.columns, least, strict=True)
-    ]
-    kept = list(range(len(least)))
-    for at in [at for at, name in enumerate(table.columns) if name in table.wide][::-1]:
-        if sum(least[index] + _GAP_CELLS for index in kept) > total:
-            kept.remove(at)
-    columns = [table.columns[at] for at in kept]
-    return replace(table, columns=columns, rows=[[row[at] for at in kept] for row in rows])
+    natural = [max(map(_width, column)) for column in zip(table.columns, *rows, strict=True)]
+    names_least = _names_cells(table, natural, total)
+    least = {
+        name: min(width, _LEAST_CELLS) if name in table.wide else min(width, names_least.get(name, width))
+        for name, width in zip(table.columns, natural, strict=True)
+    }
+    first = [name for name in table.leave_out if name in least]
+    left_out = []
+    for name in [*first, *(name for name in table.columns[::-1] if name in table.wide and name not in first)]:
+        if sum(least.values()) + _GAP_CELLS * len(least) <= total:
+            break
+        del least[name]
+        left_out.append(name)
+    kept = [at for at, name in enumerate(table.columns) if name in least]
+    narrow = replace(table, columns=list(least), rows=[[row[at] for at in kept] for row in rows])
+    return narrow, [name for name in table.columns if name in left_out]
+
+
+def _names_cells(table: Table, natural: Sequence[int], total: int) -> dict[str, int]:
+    """Cells that each `middle` column keeps: all that it needs up to its part of `_NAMES_SHARE` of the terminal."""
+    needed = {name: natural[at] for at, name in enumerate(table.columns) if name in table.middle}
+    share = max(int(total * _NAMES_SHARE) // max(len(needed), 1), _LEAST_CELLS)
+    return {name: min(width, share) for name, width in needed.items()}
 
 
 def _terminal_widths(table: Table, rows: Sequence[Sequence[str]], total: int) -> list[int]:
@@ -254,6 +296,7 @@ def _terminal_widths(table: Table, rows: Sequence[Sequence[str]], total: int) ->
     Names (`middle`) come first, each of the others keeps a few cells.
     """
     natural = [max(map(_width, column)) for column in zip(table.columns, *rows, strict=True)]
+    names_least = _names_cells(table, natural, total)
     names = [at for at, name in enumerate(table.columns) if name in table.middle]
     others = [at for at, name in enumerate(table.columns) if name in table.wide]
     fixed = sum(width for at, width in enumerate(natural) if at not in (*names, *others))
@@ -262,7 +305,8 @@ def _terminal_widths(table: Table, rows: Sequence[Sequence[str]], total: int) ->
     for group, kept_back in ((names, kept), (others, 0)):
         # The smallest first, so that what they do not need goes to the others.
         for done, at in enumerate(sorted(group, key=natural.__getitem__)):
-            natural[at] = min(natural[at], max((left - kept_back) // (len(group) - done), _LEAST_CELLS))
+            least = names_least.get(table.columns[at], _LEAST_CELLS)
+            natural[at] = min(natural[at], max((left - kept_back) // (len(group) - done), least))
             left -= natural[at]
     return natural
 

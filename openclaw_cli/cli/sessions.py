@@ -226,6 +226,7 @@ def _table(rows: Iterator[dict[str, Any]], *, with_agent: bool) -> output.Table:
         (line for row in rows for line in cells(row)),
         wide=frozenset({"Label", "Flags"}),
         middle=frozenset({"Key"}),
+        leave_out=("Flags", "Label", "Runtime", "Model", "Kind", "Tokens (ctx %)", "Age"),
     )
 
 

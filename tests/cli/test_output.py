@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -104,8 +106,71 @@ def test_cut(text: str, cells: int, middle: bool, wanted: str) -> None:
 def test_a_terminal_table_fits(rows: list[tuple[str, str, str]], total: int) -> None:
     """Columns that may be cut leave the table within the terminal."""
     table = Table(("Key", "Label", "Flags"), rows, middle=frozenset({"Key"}), wide=frozenset({"Label", "Flags"}))
-    narrowed = output._narrowed(table, total)
+    narrowed, left_out = output._narrowed(table, total)
     widths = output._terminal_widths(narrowed, list(narrowed.rows), total)
 
     assert sum(widths) + 2 * len(widths) <= total
     assert "Key" == narrowed.columns[0]
+    assert sorted(table.columns) == sorted([*narrowed.columns, *left_out])
+
+
+KEYS = [f"agent:main:telegram:group:-100{number:04}:s{number:04}" for number in range(3)]
+LISTED = Table(
+    ("Kind", "Key", "Age", "Model", "Flags"),
+    [("group", key, "9d ago", "gpt-6-astra", "system id:5f0c2a9e-3b1d-4c58-9a57-0d2f6e8b1c05") for key in KEYS],
+    wide=frozenset({"Flags"}),
+    middle=frozenset({"Key"}),
+    leave_out=("Flags", "Model", "Kind", "Age"),
+)
+
+
+class Terminal(io.StringIO):
+    """A stdout that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, table: Table, **env: str) -> str:
+    """What a table looks like on a terminal."""
+    for name, value in {"TERM": "xterm-256color", **env}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream := Terminal())
+    output.write_table(table)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("cells", [50, 66, 80])
+def test_keys_were_cut_to_what_names_nothing(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    """A key that takes no more than 60 % of the terminal stands whole; other columns go first, and are named."""
+    shown = on_terminal(monkeypatch, LISTED, COLUMNS=str(cells), NO_COLOR="1")
+
+    assert all(key in shown for key in KEYS if len(key) <= 0.6 * cells)
+    assert all(key[-8:] in shown for key in KEYS)
+    assert "not shown at this width: " in shown.splitlines()[-1]
+    assert "Flags" in shown.splitlines()[-1]
+    assert max(map(len, shown.splitlines()[:-1])) <= cells
+
+
+@pytest.mark.parametrize("columns", ["0", "", "-5", "many", "\u0663"])
+def test_a_width_that_is_none_hid_every_row(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """COLUMNS that is no width is not looked at: the table is as wide as an ordinary terminal."""
+    shown = on_terminal(monkeypatch, LISTED, COLUMNS=columns, NO_COLOR="1")
+
+    assert on_terminal(monkeypatch, LISTED, COLUMNS="80", NO_COLOR="1") == shown
+    assert all(key in shown for key in KEYS)
+
+
+@pytest.mark.parametrize("columns", ["1", "10", "25"])
+def test_a_tiny_terminal_loses_no_row(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """Each row has its line, however narrow it is."""
+    shown = on_terminal(monkeypatch, LISTED, COLUMNS=columns, NO_COLOR="1")
+
+    assert 2 + len(KEYS) + 1 == len(shown.splitlines())
+
+
+def test_no_color_left_bold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR means no attribute of any kind; without it the header stands out."""
+    assert "\x1b" not in on_terminal(monkeypatch, LISTED, NO_COLOR="1")
+    assert "\x1b[1m" in on_terminal(monkeypatch, LISTED, NO_COLOR="")
