@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Point every directory that the program would look for into a temporary one."""
     home = tmp_path_factory.mktemp("home")
-    for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "OPENCLAW_CLI_CONFIG"):
+    for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_GATEWAY_URL", "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "OPENCLAW_CLI_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(home / name.lower()))

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
             "zstd -dc session.jsonl.zst | openclaw-cli compact - -o - > folded.jsonl",
         ),
         exits=(Exit.ISSUES, Exit.NOT_FOUND, Exit.REFUSED),
-        without=("store", "agent", "all_agents", "wait", "now", "ndjson"),
+        without=("store", "agent", "all_agents", "local", "wait", "now", "ndjson"),
     )(compact)
 
 

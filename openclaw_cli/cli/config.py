@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
         "show",
         example="openclaw-cli config show --origin",
         exits=(10,),
-        without=("store", "agent", "all_agents", "dry_run", "wait", "now", "ndjson"),
+        without=("store", "agent", "all_agents", "local", "dry_run", "wait", "now", "ndjson"),
     )(show)
 
 

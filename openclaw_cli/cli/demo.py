@@ -28,7 +28,18 @@ def register(app: typer.Typer) -> None:
         "demo",
         example="openclaw-cli demo --keep",
         exits=(Exit.REFUSED,),
-        without=("state_dir", "config_path", "store", "agent", "all_agents", "dry_run", "wait", "now", "ndjson"),
+        without=(
+            "state_dir",
+            "config_path",
+            "store",
+            "agent",
+            "all_agents",
+            "local",
+            "dry_run",
+            "wait",
+            "now",
+            "ndjson",
+        ),
     )(demo)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openclaw_cli.cli import options, output
+from openclaw_cli.cli import options, output, ownership
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target, environment
 from openclaw_cli.config.values import parse_size_bytes
@@ -118,10 +118,10 @@ def import_sessions(
 
     config = common.config()
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index, salvage)
-    job = _job(common, config, rules)
+    job = _job(common, config, rules, writes=not common.dry_run)
     if common.dry_run:
         return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
-    report = _owned(
+    report = ownership.owned(
         common,
         config,
         job.targets,
@@ -206,7 +206,7 @@ def restore(
     from openclaw_cli.migration import restoring
 
     config = common.config()
-    targets = _targets(common, config, archived=restoring.agents_of_manifests(common.state_dir))
+    targets = _targets(common, config, restoring.agents_of_manifests(common.state_dir), writes=not common.dry_run)
 
     def planned() -> restoring.RestorePlan:
         total = restoring.archived_bytes(targets)
@@ -215,7 +215,7 @@ def restore(
 
     if common.dry_run:
         return _emit(restoring.preview(planned()), common, dry_run=True)
-    report = _owned(
+    report = ownership.owned(
         common,
         config,
         targets,
@@ -242,7 +242,7 @@ def compact(
     from openclaw_cli.migration import compacting
 
     config = common.config()
-    targets = _targets(common, config)
+    targets = _targets(common, config, writes=not common.dry_run)
     plans = compacting.plan(targets, environment(), named=bool(common.agent or common.store))
     if common.dry_run:
         return _emit(compacting.preview(plans), common, dry_run=True)
@@ -254,7 +254,7 @@ def compact(
 
     if not compacting.has_work(plans):
         return _emit(act(), common, dry_run=False)
-    report = _owned(common, config, targets, act, assume_stopped=assume_stopped, allow_owner=allow_owner)
+    report = ownership.owned(common, config, targets, act, assume_stopped=assume_stopped, allow_owner=allow_owner)
     return _emit(report, common, dry_run=False)
 
 
@@ -299,11 +299,17 @@ def _timeouts(config: Config) -> Timeouts:
 
 
 def _targets(
-    common: Common, config: Config, archived: Collection[str] | None = None, *, rebuild: bool = False
+    common: Common,
+    config: Config,
+    archived: Collection[str] | None = None,
+    *,
+    rebuild: bool = False,
+    writes: bool = False,
 ) -> tuple[Target, ...]:
     """The stores of the run. A named file that is no index is refused here, before a lock makes files beside it."""
     from openclaw_cli.migration import recognition
 
+    ownership.judge_remote(common, config, writes=writes)
     targets = common.targets(config, archived=archived)
     if common.store:
         for target in targets:
@@ -311,64 +317,19 @@ def _targets(
     return targets
 
 
-def _job(common: Common, config: Config, rules: Any, archived: Collection[str] | None = None) -> Job:
+def _job(
+    common: Common, config: Config, rules: Any, archived: Collection[str] | None = None, *, writes: bool = False
+) -> Job:
     from openclaw_cli.config.paths import agent_target
     from openclaw_cli.migration.job import Job
 
-    targets = _targets(common, config, archived, rebuild=rules.rebuild_index)
+    targets = _targets(common, config, archived, rebuild=rules.rebuild_index, writes=writes)
 
     def target_of(agent_id: str) -> Target:
         known = next((target for target in targets if target.agent_id == agent_id), None)
         return known or agent_target(config, common.state_dir, agent_id, environment())
 
     return Job(common.state_dir, targets, rules, common.now_ms, target_of, timeouts=_timeouts(config))
-
-
-def _owned(
-    common: Common,
-    config: Config,
-    targets: tuple[Target, ...],
-    act: Callable[[], Report],
-    *,
-    assume_stopped: bool,
-    allow_owner: bool,
-) -> Report:
-    """Own the state directory, then act; the lock is given back whatever happens."""
-    from openclaw_cli import locks
-    from openclaw_cli.migration import discovery
-    from openclaw_cli.storage.lockfile import Exclusive
-
-    if not _holds_anything(common, targets):
-        output.note(f"{common.state_dir} holds no agents of OpenClaw; nothing was read or written", common)
-        return act()
-    if common.store_alone:
-        where = f"{common.store} lies in no state directory; lock and manifests of this run are in {common.state_dir}"
-        output.note(where, common)
-    # The old writers' locks first: when one is held, nothing at all has been touched.
-    stale = []
-    for target in targets:
-        names = list(discovery.list_directory(target.sessions_dir).files[discovery.FileClass.LOCK])
-        stale.extend(locks.check_transcript_locks(target.sessions_dir, names, common.now_ms))
-    owned = locks.take(
-        common.state_dir,
-        config_path=config.openclaw_path,
-        take_lock=Exclusive,
-        now_ms=common.now_ms,
-        wait_ms=common.wait_ms,
-        assume_stopped=assume_stopped,
-        allow_owner=allow_owner,
-    )
-    with owned:
-        report = act()
-    report.issues[:0] = [*owned.issues, *stale]
-    return report
-
-
-def _holds_anything(common: Common, targets: tuple[Target, ...]) -> bool:
-    """Whether there is something to own. Elsewhere even a lock would make directories in somebody else's."""
-    from openclaw_cli.config.paths import is_state_dir
-
-    return is_state_dir(common.state_dir) or any(target.exists() or target.archive_dir.is_dir() for target in targets)
 
 
 def _with_progress(common: Common, job: Job, act: Any, more_bytes: int = 0) -> Report:

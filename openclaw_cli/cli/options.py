@@ -59,6 +59,7 @@ class Common:
     store: str | None
     agent: str | None
     all_agents: bool
+    local: bool
     json: bool
     ndjson: bool
     dry_run: bool
@@ -107,6 +108,12 @@ SHARED: dict[str, tuple[Any, Any]] = {
     ),
     "agent": (Annotated[str | None, typer.Option("--agent", metavar="ID", help="The store of one agent.")], None),
     "all_agents": (Annotated[bool, typer.Option("--all-agents", help="The stores of all agents.")], False),
+    "local": (
+        Annotated[
+            bool, typer.Option("--local", help="Use the stores of this host, although a remote gateway is configured.")
+        ],
+        False,
+    ),
     "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")], False),
     "wait": (
         Annotated[str, typer.Option("--wait", metavar="TIME", help="How long to wait for a lock.")],
@@ -248,6 +255,7 @@ def make_common(given: dict[str, Any]) -> Common:
         store_alone=place.store_alone,
         agent=values["agent"],
         all_agents=values["all_agents"],
+        local=values["local"],
         json=values["json"],
         ndjson=values["ndjson"],
         dry_run=values["dry_run"],

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
             "openclaw-cli scan-lifecycles --json --no-tokens session.jsonl | jq '.totals.byState'",
         ),
         exits=(Exit.ISSUES, Exit.NOT_FOUND),
-        without=("store", "agent", "all_agents", "dry_run", "wait", "now"),
+        without=("store", "agent", "all_agents", "local", "dry_run", "wait", "now"),
     )(scan_lifecycles)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from openclaw_cli.cli import options, output
+from openclaw_cli.cli import options, output, ownership
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
 from openclaw_cli.config.paths import agents_on_disk
@@ -65,6 +65,7 @@ def list_sessions(
         generations=generations,
     )
     config = common.config()
+    ownership.judge_remote(common, config, writes=False)
     targets = common.targets(config)
     with contextlib.ExitStack() as stack:
         listings = [

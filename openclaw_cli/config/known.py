@@ -82,6 +82,16 @@ KNOWN: dict[str, KnownKey] = {
         KnownKey("session.store", "text", None, "path of the session index; {agentId} stands for the agent"),
         KnownKey("session.mainKey", "text", "main", "last part of the key of an agent's main session"),
         KnownKey("session.scope", "text", "per-sender", "who shares a session", choices=("per-sender", "global")),
+        KnownKey("gateway.mode", "any", None, "remote: the sessions are those of a gateway elsewhere", yaml=False),
+        KnownKey(
+            "gateway.url",
+            "text",
+            None,
+            "a gateway elsewhere, which owns the sessions",
+            yaml=False,
+            openclaw=False,
+            variable="OPENCLAW_GATEWAY_URL",
+        ),
         KnownKey("agents.defaults.model", "any", None, "model of agents that name none, as provider/model", yaml=False),
         KnownKey("agents.defaults.contextTokens", "count", None, "context window where the row records none"),
         KnownKey(

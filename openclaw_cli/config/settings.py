@@ -62,6 +62,16 @@ class Config:
         """The last part of the key of an agent's main session, lower-cased as keys are."""
         return str(self.get("session.mainKey").value or "main").strip().lower() or "main"
 
+    @property
+    def remote_gateway(self) -> str | None:
+        """What says that the sessions belong to a gateway elsewhere, None when nothing does (design D7)."""
+        if self.get("gateway.url").value:
+            return "OPENCLAW_GATEWAY_URL is set"  # Without its value: it may hold a token.
+        mode = self.get("gateway.mode")
+        if isinstance(mode.value, str) and mode.value.strip().lower() == "remote":
+            return f"gateway.mode is remote in {mode.origin}"
+        return None
+
     def agent_setting(self, agent_id: str, name: str) -> Any:
         """What the roster says about one agent under `name`, or None."""
         for key, entry in _roster(self._openclaw):

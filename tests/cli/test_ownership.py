@@ -1,0 +1,47 @@
+"""Who may write where: remote gateways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.legacy_state import digests, jsonl, one_session, sid, turns
+
+REMOTE = '{"gateway": {"mode": "remote", "remote": {"url": "${UNSET_URL}"}}}'
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return one_session(tmp_path / "state", jsonl(turns(sid(1))))
+
+
+@pytest.mark.parametrize("how", ["file", "environment"])
+def test_a_store_of_a_remote_gateway_was_written_here(how: str, state: Path, run_cli: Callable[..., Any]) -> None:
+    """Writers are refused and change nothing, readers say once where the sessions may be, --local overrides both."""
+    env = {"OPENCLAW_GATEWAY_URL": "wss://gateway.example/?token=secret"} if how == "environment" else {}
+    if how == "file":
+        (state / "openclaw.json").write_text(REMOTE)
+    before = digests(state)
+    for mode in ("import", "restore", "compact"):
+        outcome = run_cli("doctor", mode, "--state-dir", state, "--json", env=env)
+        assert (12, "remote_gateway") == (outcome.status, json.loads(outcome.stdout)["error"]["code"])
+        assert "--local" in outcome.stderr
+        assert "secret" not in outcome.stderr
+    readers = [["doctor", mode] for mode in ("inspect", "dry-run", "validate")]
+    for reader in (*readers, ["doctor", "import", "--dry-run"], ["sessions", "list"]):
+        outcome = run_cli(*reader, "--state-dir", state, env=env)
+        assert 12 != outcome.status
+        assert 1 == outcome.stderr.count("may not hold the sessions"), reader
+        assert "may not" not in run_cli(*reader, "--state-dir", state, "--local", env=env).stderr
+    assert before == digests(state)
+    assert 0 == run_cli("doctor", "import", "--state-dir", state, "--local", env=env).status
+
+
+def test_a_named_store_is_this_hosts(state: Path, run_cli: Callable[..., Any]) -> None:
+    """--store names the very file, so no gateway is meant."""
+    index = state / "agents" / "main" / "sessions" / "sessions.json"
+    assert 0 == run_cli("doctor", "import", "--store", index, env={"OPENCLAW_GATEWAY_URL": "wss://x"}).status
