@@ -59,7 +59,8 @@ class LockFile:
 
     def named(self, now_ms: int) -> str:
         """The owner for a message: role, pid, age."""
-        parts = [self.role or "unknown owner", f"pid {self.pid}" if self.pid else "no pid"]
+        role = "another maintenance run" if self.role == ROLE else self.role
+        parts = [role or "unknown owner", f"pid {self.pid}" if self.pid else "no pid"]
         if self.created_ms is not None:
             parts.append(f"since {max(0, now_ms - self.created_ms) // 1000} s")
         return ", ".join(parts)
@@ -153,9 +154,12 @@ def refuse_other_user(state_dir: Path, *, allow_owner: bool) -> None:
 
 
 def current_owner(state_dir: Path) -> LockFile | None:
-    """The owner that the JSON files name, for messages; None when they name nobody."""
-    locks = [read_lock(path) for path in _json_locks(state_dir)]
-    return next((lock for lock in locks if lock.pid is not None), None)
+    """The owner that the JSON files name, for messages; None when they name nobody.
+
+    A living process goes before one that is not seen here: the name of a killed owner may lie beside the present one.
+    """
+    locks = [lock for lock in map(read_lock, _json_locks(state_dir)) if lock.pid is not None]
+    return next(filter(is_alive, locks), locks[0] if locks else None)
 
 
 def read_lock(path: Path) -> LockFile:
@@ -218,7 +222,7 @@ def check_transcript_locks(sessions_dir: Path, names: list[str], now_ms: int) ->
         if is_alive(lock):
             raise BusyError(
                 f"{lock.path} is held by a running process ({lock.named(now_ms)})",
-                hint="stop that process, then run again",
+                hint="stop that process, or wait for it (--wait)",
                 **lock.facts(now_ms),
             )
         issues.append(_stale(lock, now_ms))
@@ -232,10 +236,15 @@ def _take_named(stack: ExitStack, path: Path, take_lock: TakeLock, wait_ms: int,
         owner = current_owner(state_dir)
         named = owner.named(now_ms) if owner else "its owner left no name"
         facts = owner.facts(now_ms) if owner else {"lockPath": str(path), "pid": None, "role": None, "ageMs": None}
-        raise BusyError(
-            f"{state_dir} is in use ({named})", hint="stop the gateway or wait for it (--wait)", **facts
-        ) from error
+        raise BusyError(f"{state_dir} is in use ({named})", hint=_way_out(owner), **facts) from error
     stack.callback(lock.release)
+
+
+def _way_out(owner: LockFile | None) -> str:
+    """What to do about an owner: a gateway runs until it is stopped, everything else ends by itself."""
+    if owner is not None and owner.role == "gateway":
+        return "stop the gateway, or wait for it (--wait)"
+    return "wait for it to end (--wait)"
 
 
 def _judge_all(state_dir: Path, known_here: bool, assume_stopped: bool, now_ms: int) -> list[Issue]:
@@ -250,7 +259,7 @@ def _judge(lock: LockFile, state_dir: Path, known_here: bool, assume_stopped: bo
     if answered:
         raise BusyError(
             f"{state_dir} is in use ({lock.named(now_ms)}); its port {lock.port} answers",
-            hint="stop that gateway, then run again",
+            hint=_way_out(lock),
             port=lock.port,
             **lock.facts(now_ms),
         )
