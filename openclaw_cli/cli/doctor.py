@@ -120,12 +120,12 @@ def import_sessions(
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index, salvage)
     job = _job(common, config, rules, writes=not common.dry_run)
     if common.dry_run:
-        return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
+        return _emit(_with_progress(common, job, "dry-run", previewing.dry_run), common, dry_run=True)
     report = ownership.owned(
         common,
         config,
         job.targets,
-        lambda: _with_progress(common, job, importing.run),
+        lambda: _with_progress(common, job, "import", importing.run),
         assume_stopped=assume_stopped,
         allow_owner=allow_owner,
     )
@@ -146,7 +146,7 @@ def dry_run(
     config = common.config()
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, False, salvage)
     job = _job(common, config, rules)
-    return _emit(_with_progress(common, job, previewing.dry_run), common, dry_run=True)
+    return _emit(_with_progress(common, job, "dry-run", previewing.dry_run), common, dry_run=True)
 
 
 def inspect(
@@ -189,7 +189,7 @@ def validate(common: Common, max_line: MaxLine = None) -> int:
     def validation(job: Job, plans: Any) -> Report:
         return validating.validate(job, plans, archives, every=common.verbose)
 
-    return _emit(_with_progress(common, job, validation, archives.source_bytes), common, dry_run=False)
+    return _emit(_with_progress(common, job, "validate", validation, archives.source_bytes), common, dry_run=False)
 
 
 def restore(
@@ -332,15 +332,15 @@ def _job(
     return Job(common.state_dir, targets, rules, common.now_ms, target_of, timeouts=_timeouts(config))
 
 
-def _with_progress(common: Common, job: Job, act: Any, more_bytes: int = 0) -> Report:
-    """Plan, then act with a bar by bytes of the transcripts."""
+def _with_progress(common: Common, job: Job, word: str, act: Any, more_bytes: int = 0) -> Report:
+    """Plan, then act with a bar by bytes of the transcripts, labelled with the `word` of the command."""
     from dataclasses import replace
 
     from openclaw_cli.migration.job import plan_all
 
     plans = plan_all(job)
     total = sum(plan.source_bytes for plan in plans) + more_bytes
-    with output.Progress(total, act.__name__.replace("_", " "), common) as bar:
+    with output.Progress(total, word, common) as bar:
         return act(replace(job, on_bytes=bar.advance), plans)
 
 
