@@ -50,21 +50,21 @@ _openclaw_cli() {
     case "$path" in
         "") COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
         ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore compact -h --help" -- "$current")) ;;
-        ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' doctor import') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --keep-index --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' doctor validate') COMPREPLY=($(compgen -W "--max-line --state-dir --config --store --agent --all-agents --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' doctor restore') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' doctor compact') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions') COMPREPLY=($(compgen -W "list -h --help" -- "$current")) ;;
-        ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor import') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --keep-index --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor validate') COMPREPLY=($(compgen -W "--max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor restore') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor compact') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions') COMPREPLY=($(compgen -W "list --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' compact') COMPREPLY=($(compgen -W "-o --output --force --lifecycles --conversation --keep-last --card-tokens --labels --state-dir --config --dry-run --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' demo') COMPREPLY=($(compgen -W "--keep --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' config') COMPREPLY=($(compgen -W "show -h --help" -- "$current")) ;;
         ' config show') COMPREPLY=($(compgen -W "--origin --state-dir --config --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' completion') COMPREPLY=($(compgen -W "bash zsh fish --debug -h --help" -- "$current")) ;;
-        ' man') COMPREPLY=($(compgen -W "--debug -h --help" -- "$current")) ;;
+        ' man') COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man --debug -h --help" -- "$current")) ;;
     esac
 }
 complete -o filenames -F _openclaw_cli openclaw-cli

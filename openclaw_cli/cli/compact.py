@@ -75,6 +75,7 @@ def compact(
     _check_options(conversation=conversation, lifecycles=lifecycles, labels=labels)
     from openclaw_cli.sources import open_source
 
+    output.detail(f"transcript: {source}", common)
     with open_source(source, sys.stdin.buffer) as opened:
         target = _target(opened, out)
         if target is not None and not common.dry_run:

@@ -47,7 +47,7 @@ def _bash(commands: tuple[Command, ...]) -> Iterator[str]:
     for item in walk(commands):
         pattern = shlex.quote(" ".join(("", *item.path)))
         files = ' $(compgen -f -- "$current")' if any(argument.takes_path for argument in item.arguments) else ""
-        words = " ".join([*_choices(item), _words(item.members, item.options)])
+        words = " ".join([*_choices(item), _words(item.members, item.offered)])
         yield f'        {pattern}) COMPREPLY=($(compgen -W "{words}" -- "$current"){files}) ;;'
     yield "    esac"
     yield "}"
@@ -85,7 +85,8 @@ def _zsh(commands: tuple[Command, ...]) -> Iterator[str]:
     yield f"#compdef {PROGRAM}"
     for item in walk(commands):
         yield f"_openclaw_cli_{_identifier(item)}() {{"
-        yield from _zsh_group(item.members, f"_openclaw_cli_{_identifier(item)}") if item.members else _zsh_leaf(item)
+        prefix = f"_openclaw_cli_{_identifier(item)}"
+        yield from _zsh_group(item.members, prefix, item.offered) if item.members else _zsh_leaf(item)
         yield "}"
     yield "_openclaw_cli() {"
     yield from _zsh_group(commands, "_openclaw_cli")
@@ -93,13 +94,15 @@ def _zsh(commands: tuple[Command, ...]) -> Iterator[str]:
     yield '_openclaw_cli "$@"'
 
 
-def _zsh_group(members: tuple[Command, ...], prefix: str) -> Iterator[str]:
+def _zsh_group(members: tuple[Command, ...], prefix: str, options: tuple[Option, ...] = ()) -> Iterator[str]:
     yield "    local -a members=("
     for item in members:
         yield f"        {shlex.quote(f'{item.path[-1]}:{item.summary}')}"
     yield "    )"
     yield "    local context state line"
-    yield "    _arguments -C '(- *)'{-h,--help}'[Show the help page.]' '1: :->member' '*:: :->rest'"
+    yield "    _arguments -C '(- *)'{-h,--help}'[Show the help page.]' \\"
+    yield from _zsh_options(options)
+    yield "        '1: :->member' '*:: :->rest'"
     yield '    case "$state" in'
     yield "        member) _describe command members ;;"
     yield '        rest) case "$line[1]" in'
@@ -111,14 +114,18 @@ def _zsh_group(members: tuple[Command, ...], prefix: str) -> Iterator[str]:
 
 def _zsh_leaf(item: Command) -> Iterator[str]:
     yield "    _arguments \\"
-    for option in (*item.options, HELP):
-        for spelling in option.spellings:
-            yield f"        {shlex.quote(spelling + '[' + _zsh_text(option.help) + ']' + _zsh_value(option))} \\"
+    yield from _zsh_options((*item.options, HELP))
     choices = _choices(item)
     if choices:
         yield f"        '1:value:({' '.join(choices)})'"
     else:
         yield "        '*:file:_files'" if any(argument.takes_path for argument in item.arguments) else "        ''"
+
+
+def _zsh_options(options: Iterable[Option]) -> Iterator[str]:
+    for option in options:
+        for spelling in option.spellings:
+            yield f"        {shlex.quote(spelling + '[' + _zsh_text(option.help) + ']' + _zsh_value(option))} \\"
 
 
 def _zsh_value(option: Option) -> str:
@@ -156,8 +163,10 @@ def _fish(commands: tuple[Command, ...]) -> Iterator[str]:
                 yield f"complete -c {PROGRAM} -n {shlex.quote(seen)} -a {shlex.quote(' '.join(argument.choices))}"
             elif argument.takes_path:
                 yield f"complete -c {PROGRAM} -n {shlex.quote(seen)} -F"
-        for option in item.options:
-            yield f"complete -c {PROGRAM} -n {shlex.quote(seen)} {_fish_option(option)}"
+        names = " ".join(member.path[-1] for member in item.members)
+        bare = f"{seen}; and not __fish_seen_subcommand_from {names}" if names else seen
+        for option in item.offered:
+            yield f"complete -c {PROGRAM} -n {shlex.quote(bare)} {_fish_option(option)}"
 
 
 def _fish_option(option: Option) -> str:

@@ -11,6 +11,7 @@ from openclaw_cli.cli import options, output
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config
 from openclaw_cli.config.known import KNOWN
+from openclaw_cli.config.values import duration_text, size_text
 
 
 def register(app: typer.Typer) -> None:
@@ -38,10 +39,10 @@ def show(
         "ownConfig": str(config.own_path) if config.own_path is not None else None,
         "agents": list(config.agents),
         "defaultAgent": config.default_agent,
-        "settings": {name: {"value": value, "origin": where} for name, value, where in settings},
+        "settings": {name: _as_json(name, value, where) for name, value, where in settings},
     }
     columns = ("Setting", "Value", "Origin") if origin else ("Setting", "Value")
-    rows = [(name, _shown(value), where)[: len(columns)] for name, value, where in settings]
+    rows = [(name, _shown(name, value), where)[: len(columns)] for name, value, where in settings]
     output.emit(document, [output.Table(columns, rows, middle=frozenset({"Value", "Origin"}))], common)
     return 0
 
@@ -60,9 +61,20 @@ def _state_dir_origin() -> str:
     return "environment OPENCLAW_STATE_DIR" if environment().get("OPENCLAW_STATE_DIR", "").strip() else "default"
 
 
-def _shown(value: Any) -> str:
+def _as_json(name: str, value: Any, origin: str) -> dict[str, Any]:
+    """Value and origin of a setting; `written`, for sizes (bytes) and durations (ms), as a file would have it."""
+    written = _written(name, value)
+    return {"value": value, **({"written": written} if written is not None else {}), "origin": origin}
+
+
+def _written(name: str, value: Any) -> str | None:
+    kind = KNOWN[name].kind if name in KNOWN and value is not None else ""
+    return size_text(value) if kind == "size" else duration_text(value) if kind == "duration" else None
+
+
+def _shown(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, str):
         return value
-    return output.dump(value, indent=False).decode("utf-8")
+    return _written(name, value) or output.dump(value, indent=False).decode("utf-8")

@@ -20,6 +20,7 @@ import typer
 import typer.core
 from typer.core import TyperGroup
 
+from openclaw_cli.cli import output
 from openclaw_cli.cli.registry import REGISTRY
 from openclaw_cli.config import Config, Target, environment, load, resolve_state_dir, targets
 from openclaw_cli.config.paths import agent_target, expand, home_of_store
@@ -74,14 +75,19 @@ class Common:
         """Read the configuration. Raises `NotFoundError` when `--state-dir` names no directory."""
         if self.state_dir_given and not self.state_dir.is_dir():
             raise NotFoundError(f"there is no state directory {self.state_dir}", stateDir=str(self.state_dir))
-        return load(self.state_dir, self.config_path, environment())
+        config = load(self.state_dir, self.config_path, environment())
+        missing = "" if config.openclaw_path.exists() else " (there is none)"
+        output.detail(f"state directory: {self.state_dir}", self)
+        output.detail(f"configuration of OpenClaw: {config.openclaw_path}{missing}", self)
+        output.detail(f"own configuration: {config.own_path or 'none'}", self)
+        return config
 
     def targets(self, config: Config, archived: Collection[str] | None = None) -> tuple[Target, ...]:
         """The stores that the selectors mean; a selector that matches nothing raises `NotFoundError`.
 
         With `archived` (agents that manifests name), those of which only the import archive is left count too.
         """
-        return targets(
+        found = targets(
             config,
             self.state_dir,
             agent=self.agent,
@@ -90,6 +96,9 @@ class Common:
             env=environment(),
             archived=archived,
         )
+        for target in found:
+            output.detail(f"store of {target.agent_id}: {target.sqlite_path}, files: {target.sessions_dir}", self)
+        return found
 
 
 # Option name -> (annotation, default), in the order of the help page.
@@ -126,7 +135,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "json": (Annotated[bool, typer.Option("--json", help="Print one JSON document.")], False),
     "ndjson": (Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")], False),
     "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="No notes on stderr, errors only.")], False),
-    "verbose": (Annotated[bool, typer.Option("-v", "--verbose", help="More notes on stderr.")], False),
+    "verbose": (Annotated[bool, typer.Option("-v", "--verbose", help="Say on stderr which files are read.")], False),
     "debug": (Annotated[bool, typer.Option("--debug", help="Say on stderr where an error arose.")], False),
 }
 SELECTORS = frozenset({"store", "agent", "all_agents"})

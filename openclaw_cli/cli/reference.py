@@ -16,7 +16,7 @@ import typer
 from openclaw_cli.cli import completion, options
 from openclaw_cli.cli.boundary import PROGRAM
 from openclaw_cli.cli.options import STATUS_MEANING, Common
-from openclaw_cli.cli.tree import Command, Option, commands, help_text, walk
+from openclaw_cli.cli.tree import PAGE, Command, Option, commands, help_text, walk
 from openclaw_cli.errors import UsageError
 
 _NO_SHARED = tuple(key for key in options.SHARED if key not in ("debug", "json"))
@@ -70,11 +70,11 @@ def print_completion(
 
 def print_page(
     common: Common,
-    page: Annotated[str, typer.Argument(metavar="[PAGE]", help="A command, or nothing for the overview.")] = "",
+    page: Annotated[str | None, typer.Argument(metavar=f"[{PAGE}]", help="A command, or nothing for the overview.")] = None,
 ) -> int:
     """Print a manual page in the format of man(7)."""
     pages = manual_pages()
-    name = page.removeprefix(f"{PROGRAM}-").removesuffix(".1")
+    name = (page or "").removeprefix(f"{PROGRAM}-").removesuffix(".1")
     wanted = f"{PROGRAM}.1" if name in ("", PROGRAM) else f"{PROGRAM}-{name}.1"
     if wanted not in pages:
         known = ", ".join(file.removeprefix(f"{PROGRAM}-").removesuffix(".1") for file in pages)

@@ -68,6 +68,7 @@ def _scan(spec: str, common: Common, keep_last: int, *, count: bool) -> SourceSc
     from openclaw_cli.lifecycles import index, scan
     from openclaw_cli.sources import open_source
 
+    output.detail(f"transcript: {spec}", common)
     with open_source(spec, sys.stdin.buffer) as source, _progress(source, common) as bar:
         path = source.path
         found = scan.scan(

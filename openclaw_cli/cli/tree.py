@@ -19,6 +19,7 @@ _SHARED_SPELLINGS = frozenset(
 )
 
 
+PAGE = "PAGE"
 _PATH_WORDS = ("DIR", "FILE", "PATH", "OUT", "SOURCE")
 
 
@@ -31,7 +32,9 @@ class Argument:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values that can be told beforehand: those of a name like `bash|zsh|fish`."""
+        """The values that can be told beforehand: those of a name like `bash|zsh|fish`, and the manual's pages."""
+        if self.value.strip("[]") == PAGE:
+            return tuple(REGISTRY)
         return tuple(self.value.strip("[]").split("|")) if "|" in self.value else ()
 
     @property
@@ -72,6 +75,13 @@ class Command:
     examples: tuple[str, ...]
     statuses: tuple[tuple[int, str], ...]
     members: tuple[Command, ...] = ()
+
+    @property
+    def offered(self) -> tuple[Option, ...]:
+        """The options that may stand right behind it: its own, or those of the member that the bare group means."""
+        entry = REGISTRY.get(self.path[0])
+        default = entry.default if entry is not None and len(self.path) == 1 else None
+        return next((member.options for member in self.members if member.path[-1] == default), self.options)
 
     @property
     def usage(self) -> str:

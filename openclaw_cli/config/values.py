@@ -38,6 +38,24 @@ def parse_size_bytes(text: str | int | float) -> int:
     return round(float(number) * _SIZE_UNITS_BYTES[(unit or "b")[0].lower()])
 
 
+def duration_text(duration_ms: int) -> str:
+    """Milliseconds as `parse_duration_ms` takes them, in the largest unit that divides them: `5m`, `250ms`."""
+    unit = max((name for name in _DURATION_UNITS_MS if _divides(_DURATION_UNITS_MS[name], duration_ms)),
+               key=_DURATION_UNITS_MS.__getitem__)  # fmt: skip
+    return f"{duration_ms // _DURATION_UNITS_MS[unit]}{unit}"
+
+
+def size_text(size_bytes: int) -> str:
+    """Bytes as `parse_size_bytes` takes them, in the largest unit that divides them: `256mb`, `1000b`."""
+    unit = max((name for name in _SIZE_UNITS_BYTES if _divides(_SIZE_UNITS_BYTES[name], size_bytes)),
+               key=_SIZE_UNITS_BYTES.__getitem__)  # fmt: skip
+    return f"{size_bytes // _SIZE_UNITS_BYTES[unit]}{unit if unit == 'b' else unit + 'b'}"
+
+
+def _divides(unit: int, amount: int) -> bool:
+    return unit == 1 or (amount != 0 and amount % unit == 0)
+
+
 def parse_time_ms(text: str) -> int:
     """Epoch milliseconds of a whole number of them or of an ISO 8601 time (UTC where it names no zone)."""
     trimmed = text.strip()

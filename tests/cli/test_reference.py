@@ -71,6 +71,11 @@ def test_an_option_means_the_same_everywhere() -> None:
     (["sessions", "--agent", "x", "li"], {"list"}),
     (["sessions", "list", "--archived", ""], {"hide", "include", "only"}),
     (["completion", "f"], {"fish"}),
+    (["man", "s"], {"sessions", "scan-lifecycles"}),
+    (["man", "d"], {"doctor", "demo"}),
+    (["sessions", "--gen"], {"--generations"}),
+    (["sessions", "--all-agents", "--li"], {"--limit"}),
+    (["doctor", "--all"], set()),
 ])  # fmt: skip
 def test_bash_completes(words: list[str], wanted: set[str]) -> None:
     """The bash function offers commands, members, options and values, and skips the value of an option."""
