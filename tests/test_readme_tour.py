@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +16,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-STATE = ROOT / "openclaw_cli/data/demo/state"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What differs from run to run, and what stands in the README for it.
 VARIABLE = (
@@ -51,10 +50,17 @@ def shown(command: str, folder: Path) -> str:
     return text
 
 
+def kept_folder(where: Path) -> Path:
+    """The directory that the demo names at its end."""
+    argv = [sys.executable, "-m", "openclaw_cli", "demo", "--keep"]
+    env = {**os.environ, "TMPDIR": str(where.resolve())}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=env, check=True)
+    return Path(re.fullmatch(r"Everything is in (\S+): .*", done.stdout.splitlines()[-1])[1])
+
+
 def test_tour_prints_what_the_readme_says(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """All commands of the tour, one after the other on one copy of the demo's state directory."""
-    folder = tmp_path.resolve()
-    shutil.copytree(STATE, folder / "state")
+    """All commands of the tour, one after the other, in the directory that `demo --keep` leaves behind."""
+    folder = kept_folder(tmp_path)
     section = tour()
     seen, expected = [], []
     for block in BLOCK.findall(section):
