@@ -25,7 +25,7 @@ import orjson
 
 from openclaw_cli.config.values import iso_utc
 from openclaw_cli.durable import make_dir, replace_file
-from openclaw_cli.errors import BusyError, Issue, RefusedError
+from openclaw_cli.errors import BusyError, Issue, OpenClawError, RefusedError
 
 ROLE = "sqlite-maintenance"
 DEFAULT_WAIT_MS = 250
@@ -141,6 +141,34 @@ def take(
     return Ownership(state_dir, issues, stack)
 
 
+def foresee(
+    state_dir: Path, *, is_held: Callable[[Path], bool], now_ms: int, assume_stopped: bool, allow_owner: bool
+) -> list[Issue]:
+    """What `take` would say now, as warnings for a preview (design D4); nothing is taken and nothing is written."""
+    found = []
+    try:
+        refuse_other_user(state_dir, allow_owner=allow_owner)
+        if not assume_stopped:
+            _refuse_remote_mount(state_dir)
+    except RefusedError as error:
+        found.append(foreseen(error))
+    lifecycle = lifecycle_path(state_dir)
+    if is_held(lifecycle):
+        return [*found, foreseen(_in_use(lifecycle, state_dir, now_ms))]
+    for path in _json_locks(state_dir):
+        try:
+            found.append(_judge(read_lock(path), state_dir, lifecycle.exists(), assume_stopped, now_ms))
+        except (BusyError, RefusedError) as error:
+            found.append(foreseen(error))
+    return found
+
+
+def foreseen(error: OpenClawError) -> Issue:
+    """The warning of a preview about what would end the run itself."""
+    message = f"{error.message}; the run itself would end with status {int(error.exit)} now"
+    return Issue(error.code, "warning", message, facts=error.facts)
+
+
 def refuse_other_user(state_dir: Path, *, allow_owner: bool) -> None:
     """Refuse to write into another user's directory: its owner could no longer read what is created."""
     owner = state_dir.stat().st_uid
@@ -233,11 +261,15 @@ def _take_named(stack: ExitStack, path: Path, take_lock: TakeLock, wait_ms: int,
     try:
         lock = take_lock(path, wait_ms)
     except BusyError as error:
-        owner = current_owner(state_dir)
-        named = owner.named(now_ms) if owner else "its owner left no name"
-        facts = owner.facts(now_ms) if owner else {"lockPath": str(path), "pid": None, "role": None, "ageMs": None}
-        raise BusyError(f"{state_dir} is in use ({named})", hint=_way_out(owner), **facts) from error
+        raise _in_use(path, state_dir, now_ms) from error
     stack.callback(lock.release)
+
+
+def _in_use(path: Path, state_dir: Path, now_ms: int) -> BusyError:
+    owner = current_owner(state_dir)
+    named = owner.named(now_ms) if owner else "its owner left no name"
+    facts = owner.facts(now_ms) if owner else {"lockPath": str(path), "pid": None, "role": None, "ageMs": None}
+    return BusyError(f"{state_dir} is in use ({named})", hint=_way_out(owner), **facts)
 
 
 def _way_out(owner: LockFile | None) -> str:

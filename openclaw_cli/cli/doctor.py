@@ -120,7 +120,8 @@ def import_sessions(
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, keep_index, salvage)
     job = _job(common, config, rules, writes=not common.dry_run)
     if common.dry_run:
-        return _emit(_with_progress(common, job, "dry-run", previewing.dry_run), common, dry_run=True)
+        allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
+        return _preview(_with_progress(common, job, "dry-run", previewing.dry_run), common, job.targets, **allowed)
     report = ownership.owned(
         common,
         config,
@@ -146,7 +147,7 @@ def dry_run(
     config = common.config()
     rules = _rules(config, max_line, skip_empty, prefer_index, rebuild_index, False, salvage)
     job = _job(common, config, rules)
-    return _emit(_with_progress(common, job, "dry-run", previewing.dry_run), common, dry_run=True)
+    return _preview(_with_progress(common, job, "dry-run", previewing.dry_run), common, job.targets)
 
 
 def inspect(
@@ -214,7 +215,8 @@ def restore(
             return restoring.plan(common.state_dir, targets, on_bytes=bar.advance)
 
     if common.dry_run:
-        return _emit(restoring.preview(planned()), common, dry_run=True)
+        allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
+        return _preview(restoring.preview(planned()), common, targets, **allowed)
     report = ownership.owned(
         common,
         config,
@@ -245,7 +247,8 @@ def compact(
     targets = _targets(common, config, writes=not common.dry_run)
     plans = compacting.plan(targets, environment(), named=bool(common.agent or common.store))
     if common.dry_run:
-        return _emit(compacting.preview(plans), common, dry_run=True)
+        allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
+        return _preview(compacting.preview(plans), common, targets, **allowed)
     limits = compacting.Limits(_timeouts(config), common.wait_ms, environment())
 
     def act() -> Report:
@@ -342,6 +345,12 @@ def _with_progress(common: Common, job: Job, word: str, act: Any, more_bytes: in
     total = sum(plan.source_bytes for plan in plans) + more_bytes
     with output.Progress(total, word, common) as bar:
         return act(replace(job, on_bytes=bar.advance), plans)
+
+
+def _preview(report: Report, common: Common, targets: tuple[Target, ...], **allowed: bool) -> int:
+    """Print a preview, with what the run itself would meet of locks."""
+    report.issues[:0] = ownership.foreseen(common, targets, **allowed)
+    return _emit(report, common, dry_run=True)
 
 
 def _emit(report: Report, common: Common, *, dry_run: bool) -> int:

@@ -93,13 +93,42 @@ def _taken(
 
 def _transcript_locks(targets: tuple[Target, ...], now_ms: int) -> list[Issue]:
     from openclaw_cli import locks
-    from openclaw_cli.migration import discovery
 
     stale = []
     for target in targets:
-        names = list(discovery.list_directory(target.sessions_dir).files[discovery.FileClass.LOCK])
-        stale.extend(locks.check_transcript_locks(target.sessions_dir, names, now_ms))
+        stale.extend(locks.check_transcript_locks(target.sessions_dir, _lock_names(target), now_ms))
     return stale
+
+
+def _lock_names(target: Target) -> list[str]:
+    from openclaw_cli.migration import discovery
+
+    return list(discovery.list_directory(target.sessions_dir).files[discovery.FileClass.LOCK])
+
+
+def foreseen(
+    common: Common, targets: tuple[Target, ...], *, assume_stopped: bool = False, allow_owner: bool = False
+) -> list[Issue]:
+    """What a preview says of locks: the same warnings about stale ones, and what would stop the run itself now."""
+    from openclaw_cli import locks
+    from openclaw_cli.storage.lockfile import is_held
+
+    if not holds_anything(common, targets) or not common.state_dir.is_dir():
+        return []
+    found = locks.foresee(
+        common.state_dir,
+        is_held=is_held,
+        now_ms=common.now_ms,
+        assume_stopped=assume_stopped,
+        allow_owner=allow_owner,
+    )
+    for target in targets:
+        for name in _lock_names(target):
+            try:
+                found.extend(locks.check_transcript_locks(target.sessions_dir, [name], common.now_ms))
+            except BusyError as error:
+                found.append(locks.foreseen(error))
+    return found
 
 
 def holds_anything(common: Common, targets: tuple[Target, ...]) -> bool:

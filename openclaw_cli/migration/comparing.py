@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from openclaw_cli.config.paths import Target
-from openclaw_cli.errors import Issue, OpenClawError
+from openclaw_cli.errors import CorruptError, Issue, OpenClawError
 from openclaw_cli.migration.plan import KeyPlan
+from openclaw_cli.migration.reporting import TargetReport
 from openclaw_cli.storage import connection, events, sessions
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import decode
@@ -17,14 +18,24 @@ _EVENT_OF_ID = (
     "SELECT event_json, event_zstd, event_utf8_bytes FROM transcript_events"
     " JOIN transcript_event_identities USING (session_id, seq) WHERE session_id = ? AND event_id = ?"
 )
+_EVENTS_WITHOUT_ID = (
+    "SELECT event_json, event_zstd, event_utf8_bytes FROM transcript_events AS event WHERE session_id = ?"
+    " AND NOT EXISTS (SELECT 1 FROM transcript_event_identities AS known"
+    " WHERE known.session_id = event.session_id AND known.seq = event.seq)"
+)
 
 
 class Existing:
-    """The databases that an import would write into, opened for reading; what cannot be read is an issue."""
+    """The databases that an import would write into, opened for reading.
 
-    def __init__(self, target_of: Callable[[str], Target], issues: list[Issue]) -> None:
+    What cannot be read is an issue of the report, damage its failure. With `writes` whatever an import would not write
+    into is raised, as it would be there.
+    """
+
+    def __init__(self, target_of: Callable[[str], Target], report: TargetReport, *, writes: bool = False) -> None:
         self._target_of = target_of
-        self._issues = issues
+        self._report = report
+        self._writes = writes
         self._open: dict[str, Store | None] = {}
 
     def of(self, agent_id: str, own: Target) -> Store | None:
@@ -42,12 +53,16 @@ class Existing:
     def _readable(self, target: Target) -> Store | None:
         if not target.sqlite_path.exists():
             return None
+        if self._writes:
+            connection.check_writable(target.sqlite_path, agent_id=target.agent_id)
         try:
             store = connection.open_read(target.sqlite_path, agent_id=target.agent_id)
         except OpenClawError as error:
-            self._issues.append(Issue(f"sqlite_{error.code}", "error", error.message))
+            self._report.issues.append(Issue(f"sqlite_{error.code}", "error", error.message))
+            if isinstance(error, CorruptError):
+                self._report.failure = error
             return None
-        self._issues.extend(store.issues)
+        self._report.issues.extend(store.issues)
         return store
 
     def __enter__(self) -> Existing:
@@ -70,6 +85,8 @@ class Duplicates:
         self._session_id = session_id
         self._store = store if store is not None and events.count(store, session_id) else None
         self._position = 0
+        self._without_id: set[int] | None = None
+        self.new = 0
         self.divergent: list[tuple[int, str]] = []
 
     def add(self, text: bytes, value: Any) -> None:
@@ -78,14 +95,26 @@ class Duplicates:
         self._position += 1
         identity = events.identity_of(value)
         if identity is None:
+            known = self._texts_without_id()
+            self.new += hash(text) not in known
+            known.add(hash(text))
             return
         event_id, content = identity.event_id, hash(text)
         # As in an append: what the store has under an id counts, else the first event of the file.
         stored = self._stored(event_id)
-        if stored is None and self._seen.setdefault(hash(event_id), content) == content:
-            return
+        if stored is None:
+            self.new += hash(event_id) not in self._seen
+            if self._seen.setdefault(hash(event_id), content) == content:
+                return
         if stored != text:
             self.divergent.append((position, event_id))
+
+    def _texts_without_id(self) -> set[int]:
+        """Hashes of the texts that have no id, of store and file; there are few: the header and rows of odd form."""
+        if self._without_id is None:
+            rows = self._store.execute(_EVENTS_WITHOUT_ID, (self._session_id,)) if self._store is not None else ()
+            self._without_id = {hash(decode(*row)) for row in rows}
+        return self._without_id
 
     def _stored(self, event_id: str) -> bytes | None:
         if self._store is None:

@@ -14,7 +14,7 @@ from openclaw_cli.migration.archiving import Request
 from openclaw_cli.migration.committing import Outcome
 from openclaw_cli.migration.discovery import FileClass, Source
 from openclaw_cli.migration.job import Job
-from openclaw_cli.migration.plan import TargetPlan
+from openclaw_cli.migration.plan import Rules, TargetPlan
 from openclaw_cli.migration.reporting import TargetReport
 
 
@@ -76,6 +76,18 @@ def _unread(
         yield Request(source, kind, identity, "protected", reason, key)
 
 
+def why_index_stays(plan: TargetPlan, rules: Rules, waiting: int) -> str | None:
+    """Why the index of a store must not move, None when it may; `waiting`: sessions that were not imported."""
+    if waiting:
+        return f"{waiting} session(s) of it were not imported"
+    if rules.keep_index:
+        return "--keep-index was given"
+    source = plan.listing.files[FileClass.INDEX].get(plan.target.store_path.name)
+    if source is None or source.linked:
+        return "it is a link, or no regular file of the sessions directory"
+    return None
+
+
 def _index_request(
     plan: TargetPlan,
     outcomes: list[Outcome],
@@ -88,14 +100,10 @@ def _index_request(
     if not plan.index.exists:
         return None
     path = plan.target.store_path
-    waiting = [outcome for outcome in outcomes if not outcome.committed]
-    if job.rules.keep_index or waiting:
-        why = "--keep-index was given" if not waiting else f"{len(waiting)} session(s) of it were not imported"
-        report.issues.append(archiving.index_kept(path, why))
-        return None
+    why = why_index_stays(plan, job.rules, sum(not outcome.committed for outcome in outcomes))
     source = plan.listing.files[FileClass.INDEX].get(path.name)
-    if source is None or source.linked:
-        report.issues.append(archiving.index_kept(path, "it is a link, or no regular file of the sessions directory"))
+    if why is not None or source is None:
+        report.issues.append(archiving.index_kept(path, str(why)))
         return None
     whole = not plan.index.issues and all(request.classification == "imported" for request in requests)
     reason = "verified-index-import" if whole else "incomplete-index-import"

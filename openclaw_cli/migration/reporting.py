@@ -162,6 +162,12 @@ def _target_text(target: TargetReport) -> Iterator[str]:
         f" archived-unreferenced-jsonl={len(target.archived_unreferenced)},"
         f" unreferenced-jsonl={len(target.unreferenced)}"
     )
+    would = target.extra.get("wouldImport")
+    if would:
+        yield (
+            f"  would import {would['sessions']} session(s) / {would['events']} event(s),"
+            f" would move {would['files']} file(s) to the archive"
+        )
     yield f"  index {target.store_path}"
     yield f"  store {target.sqlite_path}"
     moved = len(target.archived_transcripts) + len(target.archived_indexes)

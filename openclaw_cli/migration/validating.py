@@ -58,7 +58,7 @@ def validate(job: Job, plans: Iterable[TargetPlan], archives: Archives | None = 
         target = new_report(plan, job.rules)
         report.targets.append(target)
         comparison = _Comparison(asking, target, every)
-        with comparing.Existing(job.target_of, target.issues) as existing:
+        with comparing.Existing(job.target_of, target) as existing:
             for session in plan.sessions:
                 comparison.session(session, existing.of(session.agent_id, plan.target))
             originals = found.of.get(plan.target.agent_id, Originals())

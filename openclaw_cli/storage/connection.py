@@ -198,6 +198,15 @@ def open_write(path: Path, *, agent_id: str | None, timeouts: Timeouts | None = 
     return _checked(store, lambda: _prepare_writer(store, agent_id))
 
 
+def check_writable(path: Path, *, agent_id: str | None) -> None:
+    """Raise what `open_write` would raise for this store, except that it is busy; the file is only read."""
+    require_safe_sqlite()
+    with open_read(path, agent_id=agent_id) as store:
+        for issue in store.issues:
+            raise RefusedError(issue.message, hint="move the -wal file away after a backup", code=issue.code)
+        require_current_schema(store)
+
+
 def create(path: Path, *, agent_id: str, now_ms: int, timeouts: Timeouts | None = None) -> Store:
     """Create an empty store of schema 23 for `agent_id` and open it for writing.
 

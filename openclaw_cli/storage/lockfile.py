@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
+import sys
 from pathlib import Path
 
 import apsw
 
 from openclaw_cli.errors import BusyError
 from openclaw_cli.storage.failures import fail
+
+_PENDING_BYTE = 2**30
+_LOCK_BYTES = 512
+# struct flock: type, whence, start, length, pid; the order differs.
+_FLOCK = ("qqihh", (_PENDING_BYTE, _LOCK_BYTES, 0, fcntl.F_RDLCK, os.SEEK_SET), 3)
+if not sys.platform.startswith("darwin"):
+    _FLOCK = ("hhqqi", (fcntl.F_RDLCK, os.SEEK_SET, _PENDING_BYTE, _LOCK_BYTES, 0), 0)
+
+
+def is_held(path: Path) -> bool:
+    """Whether another process has the lock; asked of the system without taking anything, so that nobody is disturbed.
+
+    SQLite's own lock bytes are looked at. A process must not ask about a lock that it holds itself: closing the file
+    would give it away.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        form, request, kind = _FLOCK
+        answer = struct.unpack(form, fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(form, *request)))
+    finally:
+        os.close(descriptor)
+    return bool(answer[kind] != fcntl.F_UNLCK)
 
 
 class Exclusive:
