@@ -112,7 +112,9 @@ def canonical_key(
     parsed = split_agent(folded)
     if parsed is None or not _AGENT_ID.match(parsed[0]):
         # The channel of such a group is not known any more; `unknown` stands for it.
-        rest = f"unknown:{folded}" if folded.startswith(("group:", "channel:")) else folded
+        rest = f"unknown:{folded}" if folded.startswith(("group:", "channel:")) else folded.lstrip(":")
+        if not rest:
+            return ""  # The real program reads no store with a key whose first part is empty.
     else:
         owner, rest = parsed
         # An installation that named its agent later still has `main` in the keys of the time before.
