@@ -75,6 +75,8 @@ _HEADING = re.compile(
 _BULLET = re.compile(r"(?P<indent>\s*)(?P<sign>[-*•+–]|\d{1,3}[.)])\s+(?P<text>\S.*)\Z")
 _OTHER_HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*\Z|[-=*_─—]{3,}\s*\Z|\|)|.*:[*_]*\s*\Z")
 _FENCE = re.compile(r"\s*(```|~~~)")
+# Only around words: a path that holds two stars must not become another path.
+_BOLD = re.compile(r"(?<!\S)\*\*|\*\*(?=[\s,;:]|\.?\s*\Z)")
 _CUT = "[…]"
 _MAX_TEXT_CHARS = 2000
 _NOTHING = re.compile(
@@ -202,14 +204,14 @@ class _Reader:
         """Keep one entry; its lines go when it is told completely. Gives whether anything was kept or said "none"."""
         if any(map(self._is_cut, numbers)):
             return False
-        plain = text.replace("**", "").strip()
+        plain = _BOLD.sub("", text).strip()
         if _NOTHING.fullmatch(plain):
             self.gone.update(numbers)
             return True
         if heading.kind is Kind.ERRORS and _NO_ERROR.match(plain):
             return False
         if heading.kind not in _FILES:
-            self.values[heading.kind].setdefault(" ".join(plain.replace("`", "").split()))
+            self.values[heading.kind].setdefault(" ".join(plain.replace("**", "").replace("`", "").split()))
             self.gone.update(numbers)
             return True
         found = listed(plain, files_only=heading.files_only)
@@ -278,7 +280,7 @@ class _Reader:
             return
         bullet = _BULLET.match(line)
         sentences = _SENTENCES.split(bullet["text"] if bullet else line.strip())
-        left = [sentence for sentence in sentences if not self._states(sentence.replace("**", ""))]
+        left = [sentence for sentence in sentences if not self._states(_BOLD.sub("", sentence))]
         if not left:
             self.gone.add(at)
         elif len(left) < len(sentences):

@@ -155,6 +155,7 @@ def test_a_statement_that_says_more_stays() -> None:
         "## Errors\nNo errors occurred during the run.",
         "Errors: there were no failures",
         "Modified:src/a.py",
+        "Files created:\n- /**a\n- src/**/x.py",
         "",
     ],
 )
