@@ -94,6 +94,7 @@ def test_session_id_is_looked_up_in_the_index_beside_the_file(run_cli: Callable[
     accepted = {"status": "accepted", "childSessionKey": key, "runId": "r"}
     announced = (
         f'[System Message] [sessionId: {session}] A subagent task "x" just completed successfully.\n\nResult:\ny'
+        "\n\nStats: runtime 1m46s • tokens n/a"
     )
     messages = [
         {"role": "assistant", "content": [call]},
