@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -83,6 +83,8 @@ class Chain:
         self._last_id: str | None = None
         self._appended_id: str | None = None
         self._resets = array("Q")
+        self._kept: list[int | str] = []
+        self._opaque: set[int] = set()
 
     def add(self, line: int, offset: int, value: Mapping[str, Any]) -> None:
         """Note an entry; the header is none."""
@@ -106,12 +108,40 @@ class Chain:
         else:
             self._ids.append(0)
 
+    def cut(self, value: Mapping[str, Any]) -> None:
+        """Note what a compaction or reset keeps first: an entry by its id, or a record by its number (version 1)."""
+        for kept in (value.get("firstKeptEntryId"), value.get("firstKeptEntryIndex")):
+            if type(kept) is str or type(kept) is int:
+                self._kept.append(kept)
+
+    def pass_through(self) -> None:
+        """Note that the entry added last is a mere link, which the reader of the program walks through."""
+        self._opaque.add(len(self.lines) - 1)
+
+    def kept_lines(self) -> list[int]:
+        """The lines at which that begins which compactions and resets keep, in ascending order."""
+        known = self._places({hash(kept) for kept in self._kept if type(kept) is str})
+        parents = self.links() if known and self._opaque else {}
+        found = set()
+        for kept in self._kept:
+            # Records are counted from the header, which is no entry here.
+            place = known.get(hash(kept), -1) if type(kept) is str else kept - 1  # type: ignore[operator]
+            seen: set[int] = set()
+            while place in self._opaque and place not in seen:
+                seen.add(place)
+                line = parents.get(self.lines[place], self.lines[place - 1] if place else None)
+                place = bisect_left(self.lines, line) if line is not None else -1
+            if 0 <= place < len(self.lines):
+                found.add(self.lines[place])
+        return sorted(found)
+
+    def _places(self, wanted: set[int]) -> dict[int, int]:
+        """Where the entries with these hashed ids stand."""
+        return {identity: index for index, identity in enumerate(self._ids) if identity in wanted} if wanted else {}
+
     def links(self) -> dict[int, int | None]:
         """Line of an entry → line of its parent (None: a root), for the entries that do not follow the previous one."""
-        wanted = {parent for _, parent in self._jumps if parent is not None}
-        known: dict[int, int] = {}
-        if wanted:
-            known = {identity: index for index, identity in enumerate(self._ids) if identity in wanted}
+        known = self._places({parent for _, parent in self._jumps if parent is not None})
         found: dict[int, int | None] = {}
         for index, parent in self._jumps:
             place = bisect_right(self._resets, index)

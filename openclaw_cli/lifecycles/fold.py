@@ -12,10 +12,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from openclaw_cli import jsonl, jstext, tokens
+from openclaw_cli.lifecycles.places import Place, boundary_of, context_tokens
 from openclaw_cli.lifecycles.records import Lifecycle, SourceScan, State
+from openclaw_cli.lifecycles.refusing import LONGER, longer_cards, refused, without_growth
 from openclaw_cli.lifecycles.rewrite import Edits, apply
 from openclaw_cli.lifecycles.survey import Child, Part, Survey
 from openclaw_cli.summarize.card import Card, Labels, Origin, Outcome, render
@@ -69,6 +71,12 @@ class Plan:
     context_tokens_after: int = 0
 
     @property
+    def grows(self) -> bool:
+        """Whether the model context would grow by more than the cards."""
+        cards = sum(estimate.message_tokens(folded.card["message"]) for folded in self.folded.values())
+        return self.context_tokens_after > self.context_tokens_before + cards
+
+    @property
     def estimated(self) -> bool:
         """Whether token counts are estimates, because the vocabulary failed its check."""
         return tokens.shared().loaded and tokens.shared().estimated
@@ -120,7 +128,29 @@ def plan(
     max_line_bytes: int = jsonl.DEFAULT_MAX_LINE_BYTES,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Plan:
-    """Read the file once more (from the beginning of `stream`) and decide everything about its fold."""
+    """Read the file once more (from the beginning of `stream`) and decide everything about its fold.
+
+    It is read again when a card turns out longer than what it replaces, or the context would grow:
+    these are not folded.
+    """
+
+    def planned(scan: SourceScan) -> Plan:
+        return _planned(scan, stream, options or Options(), max_line_bytes, on_bytes)
+
+    decided = planned(scan)
+    if longer := longer_cards(decided):
+        decided = planned(refused(scan, longer, LONGER))
+    return without_growth(decided, planned)
+
+
+def _planned(
+    scan: SourceScan,
+    stream: BinaryIO,
+    options: Options,
+    max_line_bytes: int,
+    on_bytes: Callable[[int], None] | None,
+) -> Plan:
+    """The plan that folds all that is foldable in the scan."""
     survey = Survey(scan)
     stream.seek(0)
     tally = jsonl.Tally()
@@ -133,7 +163,7 @@ def plan(
         on_bytes=on_bytes,
     ):
         survey.feed(record)
-    return _Planner(scan, survey, options or Options(), sound=not tally.damage).plan()
+    return _Planner(scan, survey, options, sound=not tally.damage).plan()
 
 
 def rewritten(decided: Plan, stream: BinaryIO) -> Iterator[bytes]:
@@ -176,14 +206,16 @@ class _Planner:
         if spawn_line not in survey.gone_lines and (above is None or above < spawn_line):
             # The spawning message keeps its text: first it speaks, then the card tells what came of it.
             above = spawn_line
-        parent = survey.ids_by_line.get(above) if above is not None else None
+        # An entry below a leaf control hangs, in the tree, below what the control leads to.
+        parent = survey.tree.through_controls(survey.ids_by_line.get(above)) if above is not None else None
         last = max([*survey.evidence[index].lines, lifecycle.completion.line if lifecycle.completion else 0])
         current = survey.ids_by_line.get(last)
+        own = set(survey.evidence[index].lines)
         first_removed = None
         seen: set[str] = set()
         while current is not None and current in nodes and current not in seen:
             seen.add(current)
-            if current in survey.gone_ids:
+            if current in survey.gone_ids and nodes[current].seq in own:
                 first_removed = current
             if nodes[current].parent == parent:
                 return current
@@ -331,7 +363,7 @@ class _Planner:
         """The context before, and after it: the path without what goes and with the cards, cut at the same boundary."""
         survey = self._survey
         old = list(self._old_path())
-        self._plan.context_tokens_before = _context_tokens(old, self._first_kept(old))
+        self._plan.context_tokens_before = context_tokens(old, self._first_kept(old))
         new: list[Place] = []
         for place in old:
             for index in self._edges.get(place.id, ()):
@@ -343,12 +375,12 @@ class _Planner:
             elif place.id not in survey.gone_ids:
                 new.append(place)
         first_kept = self._first_kept(new)
-        named = self._survey.first_kept.get(new[_boundary(new)].line) if new else None
+        named = self._survey.first_kept.get(new[boundary_of(new)].line) if new else None
         if first_kept in survey.gone_ids and named in survey.gone_ids:
             first_kept = self._plan.folded[survey.gone_ids[first_kept]].card_id
         elif first_kept in survey.gone_ids:
             first_kept = self._resolve(first_kept)
-        self._plan.context_tokens_after = _context_tokens(new, first_kept)
+        self._plan.context_tokens_after = context_tokens(new, first_kept)
 
     def _old_path(self) -> Iterator[Place]:
         survey = self._survey
@@ -364,38 +396,11 @@ class _Planner:
 
     def _first_kept(self, path: list[Place]) -> Any:
         """What the last boundary on the path names as the first entry that it retains; links are walked through."""
-        cut = _boundary(path)
+        cut = boundary_of(path)
         wanted = self._survey.first_kept.get(path[cut].line) if cut >= 0 else None
         while wanted in self._survey.opaque_ids:
             wanted = self._survey.tree.nodes[wanted].parent
         return wanted
-
-
-class Place(NamedTuple):
-    """One entry of an active path: `part` and `tokens` say what it adds to a model context; line 0: it is new."""
-
-    id: str
-    line: int
-    part: int
-    tokens: int
-
-
-def _boundary(path: list[Place]) -> int:
-    return max((i for i, place in enumerate(path) if place.part in (Part.COMPACTION, Part.RESET)), default=-1)
-
-
-def _context_tokens(path: list[Place], first_kept: Any) -> int:
-    """The sum over the model's part of a path. Results before a reset count as answers to their calls."""
-    cut = _boundary(path)
-    if cut < 0:
-        return sum(place.tokens for place in path)
-    first = next((i for i, place in enumerate(path[:cut]) if place.id == first_kept), cut)
-    retained = path[first:cut]
-    if path[cut].part == Part.RESET:
-        retained = [place for place in retained if place.part == Part.TURN]
-    # A compaction's own summary counts; an older one inside the retained part does not, and a reset weighs nothing.
-    kept = sum(place.tokens for place in retained if place.part != Part.COMPACTION)
-    return kept + sum(place.tokens for place in path[cut:])
 
 
 def _linked(entry: dict[str, Any], parent: str | None) -> dict[str, Any]:

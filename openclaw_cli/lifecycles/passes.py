@@ -98,10 +98,14 @@ class Passes:
             self.recognised += 1
             if kind == "compaction":
                 self.compactions.append(line)
+                self.chain.cut(value)
             elif kind == "reset":
                 self.resets.append(line)
+                self.chain.cut(value)
             elif kind in ("custom", "custom_message"):
                 self._custom(line, value, value)
+        else:
+            self.chain.pass_through()
 
     def finish(self) -> None:
         """Drop what a failed assistant message asked for and nobody answered: it was never run (lifecycles §1).

@@ -28,6 +28,7 @@ class Removals:
         self._tasks = tasks
         self._keep_last = keep_last
         self._jumps = passes.chain.links()
+        self._kept = passes.chain.kept_lines()
         self._polls = _polls_of(tasks, passes.polls)
         self.reasons = [self._reason(task) for task in tasks]
         self._speakers = _speakers(tasks, orphans)
@@ -57,6 +58,10 @@ class Removals:
         for name, cuts in (("compaction", self._passes.compactions), ("reset", self._passes.resets)):
             if bisect_left(cuts, closing.line) > bisect_right(cuts, first):
                 found.append(f"{name} between spawn and completion")
+        # The kept part would begin at its end, the card stands at its beginning: the model would lose what came of it.
+        last = max(marker.line for marker, _ in task.ends)
+        if bisect_right(self._kept, last) > bisect_right(self._kept, first):
+            found.append("a compaction keeps only a part of it")
         if self._branches_inside(first, closing.line):
             found.append("branch point inside")
         if task.call.in_code:

@@ -249,9 +249,10 @@ class Tree:
             beside = explicit and parent == self.append_parent_id and self.leaf_id != self.append_parent_id
             if outside_reset or unknown or beside:
                 parent = self.leaf_id
-        return self._through_controls(parent)
+        return self.through_controls(parent)
 
-    def _through_controls(self, identity: str | None) -> str | None:
+    def through_controls(self, identity: str | None) -> str | None:
+        """The entry itself, or the one that a chain of leaf controls leads to; None: the root."""
         seen: set[str] = set()
         while identity is not None and identity not in seen:
             node = self.nodes.get(identity)

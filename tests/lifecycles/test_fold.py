@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pytest
-from conversations import ANSWER, Conversation, call, spawn
+from conversations import ANSWER, Conversation, call, child_key, spawn
 
 from openclaw_cli import tokens
 from openclaw_cli.lifecycles import fold, scan
@@ -369,3 +369,64 @@ def test_labels_option(talk: Conversation) -> None:
     talk.says()
     rows, _ = folded(talk.data(), Options(labels=Labels.GERMAN))
     assert text_of(rows[2]["message"]).startswith("── KOMPAKTE AUFGABE ──\nursprung: agent\n")
+
+
+@pytest.mark.parametrize("boundary", ["compaction", "reset"])
+def test_a_compaction_that_keeps_the_completion_brings_nothing_back(talk: Conversation, boundary: str) -> None:
+    """The card would stand in what was dropped: the sub-task stays, and so does the context."""
+    talk.assistant([{"type": "text", "text": "Started."}, spawn(1)])
+    talk.accepted(1)
+    talk.says("Long. " * 20_000)
+    completed = talk.completed(1)
+    talk.says()
+    rest = {"summary": "C", "tokensBefore": 9} if boundary == "compaction" else {"reason": "new"}
+    talk.entry(boundary, firstKeptEntryId=completed, **rest)
+    talk.user("next")
+    talk.says()
+    before = talk.data()
+    out, plan = folded_bytes(before)
+    assert before == out
+    assert "a compaction keeps only a part of it" == plan.scan.lifecycles[0].reason
+    assert 500 > plan.context_tokens_after == plan.context_tokens_before
+
+
+def test_a_compaction_that_keeps_a_link_below_the_completion_keeps_the_completion(talk: Conversation) -> None:
+    """What the reader walks through names the entry above it."""
+    talk.sub_task()
+    link = talk.entry("unknown_kind", x=1)
+    talk.says()
+    talk.entry("compaction", summary="C", firstKeptEntryId=link, tokensBefore=9)
+    talk.user("next")
+    assert {} == folded(talk.data())[1].folded
+
+
+def test_a_card_below_a_leaf_control_stands_where_its_own_task_stood(talk: Conversation) -> None:
+    """Not in place of another folded task above it."""
+    talk.sub_task(1)
+    kept = talk.says("Here.")
+    talk.says("Another way.")
+    talk.entry("leaf", targetId=kept)
+    talk.assistant([spawn(2)], parent=talk.last)
+    talk.accepted(2)
+    talk.completed(2)
+    talk.says("End.")
+    rows, plan = folded(talk.data())
+    parents = {row["id"]: row["parentId"] for row in rows[1:]}
+    assert [0, 1] == sorted(plan.folded)
+    assert kept == parents[plan.folded[1].card_id]
+
+
+def test_a_card_longer_than_its_sub_task_is_not_written(talk: Conversation) -> None:
+    """A tiny sub-task stays, says why, and counts in no sum; the one beside it is folded."""
+    talk.assistant([spawn(1, "Hi", label="x")])
+    talk.result("call-1", "{}", details={"status": "accepted", "childSessionKey": child_key(1), "runId": "r"})
+    talk.message("system", "subagent 'x' completed")
+    talk.says()
+    talk.sub_task(2)
+    talk.says()
+    report = folded(talk.data())[1].as_json(output="x", dry_run=False)
+    tiny, plain = report["lifecycles"]
+    assert ("kept", "card would be longer", 0, 0) == tuple(
+        tiny[key] for key in ("action", "reason", "tokensBefore", "tokensAfter")
+    )
+    assert ("folded", report["tokensBefore"]) == (plain["action"], plain["tokensBefore"])

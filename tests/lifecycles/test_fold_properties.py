@@ -16,7 +16,7 @@ from openclaw_cli.lifecycles import fold, scan
 from openclaw_cli.lifecycles.fold import DATA_TYPE
 from openclaw_cli.summarize.card import parse
 from openclaw_cli.transcript import estimate
-from openclaw_cli.transcript.context import Branch, message_for_model
+from openclaw_cli.transcript.context import Branch, Selected, message_for_model
 from openclaw_cli.transcript.entries import text_of
 from openclaw_cli.transcript.tree import Tree
 
@@ -145,11 +145,36 @@ def test_context_estimates_are_those_of_the_files(talk: Conversation) -> None:
 
 
 def context_tokens(rows: list[dict[str, Any]]) -> int:
-    """The estimate of the rebuilt context; an unknown parent is read as every importer reads it."""
+    """The estimate of the rebuilt context."""
+    chosen = context_of(rows)
+    return sum(estimate.message_tokens(message_for_model(rows[one.index], one)) for one in chosen)
+
+
+def context_of(rows: list[dict[str, Any]]) -> list[Selected]:
+    """The rebuilt context; an unknown parent is read as every importer reads it."""
     tree, branch = Tree(), Branch()
     for index, row in enumerate(rows):
         unknown = row.get("parentId") is not None and row["parentId"] not in tree.nodes
         node = tree.add(index, row)
         branch.feed(index, {**row, "parentId": node.parent} if unknown and node else row)
-    chosen = branch.model_context()
-    return sum(estimate.message_tokens(message_for_model(rows[one.index], one)) for one in chosen)
+    return branch.model_context()
+
+
+@settings(max_examples=400, deadline=None)
+@given(CONVERSATIONS)
+def test_context_never_grows_by_more_than_the_cards(talk: Conversation) -> None:
+    """What a compaction or reset had dropped does not come back: the kept part of the context is the old one's."""
+    data = talk.data()
+    out, plan = fold_of(data)
+    cards = {folded.card_id: estimate.message_tokens(folded.card["message"]) for folded in plan.folded.values()}
+    assert plan.context_tokens_after <= plan.context_tokens_before + sum(cards.values())
+    old, new = context_ids(rows_of(data)), context_ids(rows_of(out))
+    still = {row["id"] for row in rows_of(out)}
+    assert [identity for identity in old if identity in still] == [
+        identity for identity in new if identity not in cards
+    ]
+
+
+def context_ids(rows: list[dict[str, Any]]) -> list[str]:
+    """The ids of the entries of the rebuilt context."""
+    return [rows[one.index]["id"] for one in context_of(rows)]
