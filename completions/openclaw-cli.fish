@@ -169,7 +169,6 @@ complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -l debug -d 'S
 complete -c openclaw-cli -n '__fish_seen_subcommand_from demo' -l keep -d 'Leave the directory behind and name it; before/ in it is the data as it was.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from demo' -l json -d 'Print one JSON document.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from demo' -s q -l quiet -d 'No notes on stderr, errors only.'
-complete -c openclaw-cli -n '__fish_seen_subcommand_from demo' -s v -l verbose -d 'Say on stderr which files are read.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from demo' -l debug -d 'Say on stderr where an error arose.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from config; and not __fish_seen_subcommand_from show' -a show -d 'Show the settings in force: environment, openclaw-cli.yaml, openclaw.json, default, in this order.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from config; and __fish_seen_subcommand_from show' -l origin -d 'Say where each value comes from.'

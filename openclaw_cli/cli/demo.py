@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
             "dry_run",
             "wait",
             "now",
+            "verbose",
             "ndjson",
         ),
     )(demo)
