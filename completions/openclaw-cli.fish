@@ -16,7 +16,7 @@ complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and not __fish_
 complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and not __fish_seen_subcommand_from inspect dry-run import validate restore compact' -a restore -d 'Move archived originals back to where they were before the import, for a downgrade to an older OpenClaw.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and not __fish_seen_subcommand_from inspect dry-run import validate restore compact' -a compact -d 'Reclaim the disk space that SQLite stores hold and no longer use. Summarizes nothing, changes no row.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and __fish_seen_subcommand_from inspect' -l top -x -d 'List the N biggest rows and lines.'
-complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and __fish_seen_subcommand_from inspect' -l file -r -F -d 'Look at one transcript file instead of a store.'
+complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and __fish_seen_subcommand_from inspect' -l file -r -F -d 'Look at one transcript file instead of a store, - for stdin.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and __fish_seen_subcommand_from inspect' -l max-line -x -d 'Longest line to read; a longer one ends its session. Default: import.maxLine, which is 256mb.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and __fish_seen_subcommand_from inspect' -l state-dir -r -F -d 'State directory of OpenClaw.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from doctor; and __fish_seen_subcommand_from inspect' -l config -r -F -d 'Our configuration file (YAML).'

@@ -117,6 +117,19 @@ class ProviderError(OpenClawError):
 Severity = Literal["error", "warning"]
 
 
+def escaped(text: str) -> str:
+    """`text` as UTF-8 can hold it: bytes of a file name as `\\xef`, lone surrogates of a JSON text as `\\ud800`.
+
+    Text that UTF-8 holds comes back as it is.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        parts = (f"\\x{ord(each) - 0xDC00:02x}" if "\udc80" <= each <= "\udcff" else each for each in text)
+        return "".join(parts).encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """A finding about one item of a run.

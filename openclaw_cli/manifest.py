@@ -18,7 +18,7 @@ import orjson
 
 from openclaw_cli.config.values import iso_utc
 from openclaw_cli.durable import FileIdentity, make_dir, replace_file
-from openclaw_cli.errors import CorruptError, Issue
+from openclaw_cli.errors import CorruptError, Issue, escaped
 from openclaw_cli.faults import Step, reached
 
 RUNS_DIR = "session-sqlite-migration-runs"
@@ -433,9 +433,10 @@ def _artifact_as_json(artifact: Artifact) -> dict[str, Any]:
 
 
 def _issue_as_json(issue: Issue) -> dict[str, str]:
-    document = {"code": issue.code, "message": issue.message}
+    # A message may name what a damaged transcript calls itself.
+    document = {"code": issue.code, "message": escaped(issue.message)}
     if issue.session_key is not None:
-        document["sessionKey"] = issue.session_key
+        document["sessionKey"] = escaped(issue.session_key)
     return document
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -154,7 +154,8 @@ def inspect(
     common: Common,
     top: Annotated[int, typer.Option("--top", metavar="N", min=0, help="List the N biggest rows and lines.")] = 0,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="PATH", help="Look at one transcript file instead of a store.")
+        str | None,
+        typer.Option("--file", metavar="PATH", help="Look at one transcript file instead of a store, - for stdin."),
     ] = None,
     max_line: MaxLine = None,
 ) -> int:
@@ -166,7 +167,8 @@ def inspect(
 
     config = common.config()
     if file is not None:
-        found = inspecting.inspect_file(file, max_line_bytes=_max_line_bytes(config, max_line), top=top)
+        stdin = sys.stdin.buffer if sys.stdin is not None else None
+        found = inspecting.inspect_file(file, stdin, max_line_bytes=_max_line_bytes(config, max_line), top=top)
         output.emit(found.as_json(), found.text(), common)
         return int(found.status())
     job = _job(common, config, _rules(config, max_line))

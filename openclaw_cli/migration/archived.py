@@ -8,7 +8,7 @@ from pathlib import Path
 
 from openclaw_cli.config.paths import Target
 from openclaw_cli.durable import same_file
-from openclaw_cli.errors import Issue
+from openclaw_cli.errors import Issue, escaped
 from openclaw_cli.migration import discovery, restoring
 from openclaw_cli.migration.claims import Claim
 from openclaw_cli.migration.discovery import Source
@@ -70,7 +70,7 @@ def session_ids(original: Original, store: Store | None) -> list[str]:
         return [named]
     sql = "SELECT session_id FROM session_windows WHERE session_key = ? ORDER BY updated_at DESC"
     of_key = [session_id for (session_id,) in store.execute(sql, (original.session_key,))]
-    candidates = dict.fromkeys(one for one in (*stated, *of_key) if one is not None)
+    candidates = dict.fromkeys(one for one in (*stated, *of_key) if one is not None and escaped(one) == one)
     return [one for one in candidates if events.count(store, one)] or [named]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_cli import jsonl, jstext
+from openclaw_cli.errors import Issue, escaped
 
 INDEX_NAME = "sessions.json"
 _HEADER_BYTES = 64 * 1024
@@ -54,10 +55,11 @@ class Source:
 
 @dataclass(slots=True)
 class Listing:
-    """The files of one sessions directory by class, each by name."""
+    """The files of one sessions directory by class, each by name. `issues`: files that cannot be taken in."""
 
     directory: Path
     files: dict[FileClass, dict[str, Source]] = field(default_factory=lambda: {kind: {} for kind in FileClass})
+    issues: list[Issue] = field(default_factory=list)
 
     @property
     def transcripts(self) -> Mapping[str, Source]:
@@ -109,7 +111,10 @@ def classify(name: str) -> FileClass:
 
 
 def list_directory(directory: Path) -> Listing:
-    """Read a sessions directory once; directories in it and what vanishes meanwhile are passed over."""
+    """Read a sessions directory once; directories in it and what vanishes meanwhile are passed over.
+
+    A file of a session that cannot be looked at, or whose name no JSON text can hold, is an issue of the listing.
+    """
     listing = Listing(directory)
     if not directory.is_dir():
         return listing
@@ -119,12 +124,26 @@ def list_directory(directory: Path) -> Listing:
                 status = item.stat()
             except FileNotFoundError:
                 continue  # Gone since the directory was read, or a symbolic link to nothing.
+            except OSError as error:
+                # A link that leads to itself, a mount that does not answer: the other files are not concerned.
+                _refuse(listing, item.name, "transcript_unreadable", f"cannot be read: {error.strerror}")
+                continue
             if not item.is_file():
+                continue
+            if escaped(item.name) != item.name:
+                why = "has a name that is not UTF-8, which no manifest can hold; it stays, rename it and run again"
+                _refuse(listing, item.name, "transcript_path_refused", why)
                 continue
             linked = "symbolic link" if item.is_symlink() else ("hard link" if status.st_nlink > 1 else None)
             source = Source(directory / item.name, status.st_size, status.st_mtime_ns // 1_000_000, linked)
             listing.files[classify(item.name)][item.name] = source
     return listing
+
+
+def _refuse(listing: Listing, name: str, code: str, why: str) -> None:
+    """Note a file that stays out, unless its name says that nothing of a session is in it."""
+    if classify(name) not in (FileClass.OTHER, FileClass.LOCK):
+        listing.issues.append(Issue(code, "error", f"{listing.directory / escaped(name)} {why}"))
 
 
 def resolve(entry: Mapping[str, Any], session_id: str, listing: Listing) -> Resolution:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from openclaw_cli.errors import Issue
+from openclaw_cli.errors import Issue, escaped
 from openclaw_cli.jstext import JS_WHITESPACE, dumps
 from openclaw_cli.migration import delivery
 from openclaw_cli.migration.keys import canonical_key, owner_agent, proven_key
@@ -172,7 +172,9 @@ def _settle_link(
     stored = holder.get(name)
     if stored is None:
         return
-    settled = canonical_key(stored, agent_id=agent_id, **rules) if isinstance(stored, str) else ""
+    # No session has a key with half a character, and the real program reads no store in which a row names one.
+    usable = isinstance(stored, str) and escaped(stored) == stored
+    settled = canonical_key(stored, agent_id=agent_id, **rules) if usable else ""
     if settled and settled == stored:
         return
     if settled:

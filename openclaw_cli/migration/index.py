@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_cli import jstext
-from openclaw_cli.errors import Issue
+from openclaw_cli.errors import Issue, escaped
 from openclaw_cli.migration import members
 
 _CHECKPOINT = re.compile(r"\.checkpoint\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
@@ -129,6 +129,8 @@ def _judged(path: Path, key: str, raw: bytes, entry: object) -> IndexEntry | Iss
     session_id = session_id_of(stated)
     if not key.strip():
         return _invalid(path, key, "the key is blank")
+    if escaped(key) != key:
+        return _invalid(path, key, "the key has half a character (a lone surrogate), which no store can hold")
     if session_id is None:
         missing = not isinstance(stated, str) or not stated.strip()
         return _invalid(path, key, "the entry has no sessionId" if missing else "its sessionId cannot be a session id")
@@ -136,7 +138,8 @@ def _judged(path: Path, key: str, raw: bytes, entry: object) -> IndexEntry | Iss
 
 
 def _invalid(path: Path, key: str, wrong: str) -> Issue:
-    return Issue("entry_invalid", "error", f"{path}: {wrong}; it was left out, the others go on", session_key=key)
+    message = f"{path}: {wrong}; it was left out, the others go on"
+    return Issue("entry_invalid", "error", message, session_key=escaped(key))
 
 
 def _unusable(path: Path, size: int, digest: str, wrong: str, code: str = "store_unreadable", **place: int) -> Index:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from openclaw_cli import jsonl, jstext
 from openclaw_cli.errors import CorruptError, Exit, Issue, OpenClawError, status_of
@@ -15,12 +16,14 @@ from openclaw_cli.migration.discovery import Listing
 from openclaw_cli.migration.job import Job, new_report, plan_all
 from openclaw_cli.migration.plan import TargetPlan
 from openclaw_cli.migration.reporting import Report, TargetReport
-from openclaw_cli.sources import open_source
+from openclaw_cli.sources import STDIN, open_source
 from openclaw_cli.storage import connection, sessions, space, verify
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import decode
 
 LARGEST_SESSIONS = 5
+_IMPORTED = re.compile(r"\.jsonl\.imported-\d+(\.\d+)?$")
+_ARCHIVED = re.compile(r"\.jsonl\.(imported-\d+(\.\d+)?|(deleted|reset)\.\d{4}-\d\d-\d\dT[\d.-]+Z(\.[0-9a-f]{32})?)$")
 _SESSION_BYTES = (
     "SELECT session_id, count(*) AS events, coalesce(sum(event_utf8_bytes), 0) AS row_bytes FROM transcript_events"
     " GROUP BY session_id ORDER BY row_bytes DESC, events DESC, session_id"
@@ -55,14 +58,14 @@ class FileFindings:
 
     path: str
     header: discovery.Header
-    name_id: str
+    name_id: str | None
     tally: jsonl.Tally
     top: tuple[Big, ...] = ()
 
     def issues(self) -> list[Issue]:
         """What is wrong with the file."""
         found = []
-        if self.header.kind == "session" and self.header.session_id != self.name_id:
+        if self.name_id is not None and self.header.kind == "session" and self.header.session_id != self.name_id:
             message = f"the header names session {self.header.session_id}, the file name {self.name_id}"
             found.append(Issue("header_id_mismatch", "error", message))
         if self.header.kind in ("foreign", "damaged"):
@@ -100,7 +103,7 @@ class FileFindings:
         """The findings for people."""
         tally = self.tally
         yield f"{self.path}: {tally.bytes_read} bytes, {tally.lines_total} line(s), {tally.records} record(s)"
-        yield f"  header id {self.header.session_id or '-'}, id in the name {self.name_id}"
+        yield f"  header id {self.header.session_id or '-'}, id in the name {self.name_id or '-'}"
         if tally.damage:
             yield f"  {tally.lines_lost} record(s) lost, {tally.lines_salvageable} salvageable"
         for damage in tally.damage:
@@ -128,23 +131,41 @@ def inspect(job: Job, *, top: int = 0) -> Report:
     return report
 
 
-def inspect_file(path: Path, *, max_line_bytes: int, top: int = 0) -> FileFindings:
-    """Read one transcript, plain or compressed, as an import would; raises `NotFoundError`, `NotATranscriptError`."""
+def inspect_file(spec: str, stdin: BinaryIO | None = None, *, max_line_bytes: int, top: int = 0) -> FileFindings:
+    """Read one transcript, plain or compressed, as an import would; `-` is `stdin`.
+
+    Raises `NotFoundError`, `NotATranscriptError`.
+    """
     tally = jsonl.Tally()
-    with open_source(str(path)) as source:
+    with open_source(spec, stdin) as source:
         records = jsonl.read(
-            source.stream, file=str(path), policy=jsonl.Policy.IMPORT, tally=tally, max_line_bytes=max_line_bytes
+            source.stream, file=spec, policy=jsonl.Policy.IMPORT, tally=tally, max_line_bytes=max_line_bytes
         )
         first = next(records, None)
         header = discovery.header_of(None if first is None else first.value)
-        name_id = discovery.id_in_name(path.name.removesuffix(".zst"))
-        biggest = _Biggest(top, header.session_id or name_id, str(path))
+        name_id = None if spec == STDIN else _id_in_name(Path(spec).name, header.session_id)
+        biggest = _Biggest(top, header.session_id or name_id or spec, spec)
         for record in (first, *records) if top else records:
             if top and record is not None:
                 biggest.add(record)
     if first is None and tally.damage:
         header = discovery.Header("damaged")
-    return FileFindings(str(path), header, name_id, tally, tuple(biggest.found()))
+    return FileFindings(spec, header, name_id, tally, tuple(biggest.found()))
+
+
+def _id_in_name(name: str, header_id: str | None) -> str:
+    """The session id in the name of a transcript, also of one that was deleted, reset or imported (store format §6.1).
+
+    An archived original is called `<key>.<transcript>.imported-<time>`; key and id may have dots, so the header's id is
+    taken where the name ends with it.
+    """
+    plain = _ARCHIVED.sub(".jsonl", name.removesuffix(".zst"))
+    found = discovery.id_in_name(plain)
+    if _IMPORTED.search(name) is None:
+        return found
+    if header_id is not None and found.endswith(f".{header_id}"):
+        return header_id
+    return discovery.id_in_name(plain.removesuffix(".jsonl").rsplit(".", 1)[-1])
 
 
 def biggest_lines(listing: Listing, top: int, max_line_bytes: int) -> list[Big]:

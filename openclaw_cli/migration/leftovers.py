@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from openclaw_cli.config.paths import Target
-from openclaw_cli.errors import OpenClawError
+from openclaw_cli.errors import OpenClawError, escaped
 from openclaw_cli.storage import connection
 from openclaw_cli.storage.connection import Store
 
@@ -43,6 +43,8 @@ class StoredSessions:
 
     def key_of(self, session_id: str) -> StoredKey | None:
         """The key of a session, None when no store has it."""
+        if escaped(session_id) != session_id:
+            return None  # Half a character: no store has such an id.
         if self._stores is None:
             self._stores = [pair for pair in map(_opened, _places(self._target)) if pair is not None]
         for agent_id, store in self._stores:

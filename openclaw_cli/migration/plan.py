@@ -119,7 +119,7 @@ def plan_target(target: Target, rules: Rules, now_ms: int) -> TargetPlan:
     index = index_file.read_index(target.store_path)
     recognition.require_index(target, index, rebuild=rules.rebuild_index)
     listing = discovery.list_directory(target.sessions_dir)
-    plan = TargetPlan(target, index, listing)
+    plan = TargetPlan(target, index, listing, issues=list(listing.issues))
     if not index.usable and rules.rebuild_index:
         index.usable = True
         plan.issues.append(_rebuilt(index))

@@ -72,7 +72,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(event: Any) -> Identity | None:
-    """Identity of an event; None without a string `id` that is more than blanks."""
+    """Identity of an event as the store holds it (U+FFFD for surrogates); None without a nonblank string `id`."""
     if type(event) is not dict:
         return None
     own = event.get("id")
@@ -81,6 +81,9 @@ def identity_of(event: Any) -> Identity | None:
         return None
     kind, parent, message = event.get("type"), event.get("parentId"), event.get("message")
     key = message.get("idempotencyKey") if type(message) is dict else None
+    if not own.isascii():
+        own = storable(own)
+    key = storable(key) if type(key) is str and not key.isascii() else key
     return Identity(
         own,
         kind if type(kind) is str else None,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from openclaw_cli.storage.connection import Store
+from openclaw_cli.storage.projections import storable
 from openclaw_cli.transcript.entries import timestamp_ms
 
 BATCH_ROWS = 256
@@ -65,4 +66,4 @@ def _row(session_id: str, seq: int, text: bytes, event: Any, file_ms: int) -> tu
     run_id = members.get("runId")
     times = (timestamp_ms(members.get(name)) for name in _TIME_MEMBERS)
     at = next((moment for moment in times if moment is not None), file_ms)
-    return session_id, seq, run_id if type(run_id) is str else None, text.decode(), at
+    return session_id, seq, storable(run_id) if type(run_id) is str else None, text.decode(), at
