@@ -19,6 +19,7 @@ from openclaw_cli.errors import CorruptError
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _BUFFER_BYTES = 2**18
 _SNIFF_BYTES = 2**12
+_TRUNCATED = "archive_truncated"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -36,20 +37,26 @@ def encoding_of(path: Path) -> Encoding:
         return _encoding(stream, path.suffix == ".zst")
 
 
-def open_stream(path: Path) -> BinaryIO:
+def open_stream(path: Path, *, lenient: bool = False) -> BinaryIO:
     """The unpacked bytes of a plain or compressed file, seekable (backwards by unpacking again).
 
     Reading raises CorruptError when it comes to the place where a compressed file is cut short, has junk behind its
-    last frame, or fails its checksum or size; the error says how many bytes before that place are good. Raises OSError
-    when the file cannot be opened.
+    last frame, or fails its checksum or size; the error says how many bytes before that place are good. `lenient`:
+    where the file is cut short the stream ends, and `shortage` tells. Raises OSError when the file cannot be opened.
     """
     stream = path.open("rb", buffering=0)
-    return _unpacked(stream, str(path), _encoding(stream, path.suffix == ".zst"))
+    return _unpacked(stream, str(path), _encoding(stream, path.suffix == ".zst"), lenient)
 
 
-def unpack(stream: BinaryIO, name: str) -> BinaryIO:
+def unpack(stream: BinaryIO, name: str, *, lenient: bool = False) -> BinaryIO:
     """As `open_stream` for an open, seekable stream that has no name of its own, a spooled standard input."""
-    return _unpacked(stream, name, _encoding(stream, False))
+    return _unpacked(stream, name, _encoding(stream, False), lenient)
+
+
+def shortage(stream: BinaryIO) -> CorruptError | None:
+    """What a lenient stream came upon: the error that the end of a file that is cut short would have raised."""
+    raw = getattr(stream, "raw", None)
+    return raw.shortage if isinstance(raw, _Unpacking) else None
 
 
 def _encoding(stream: BinaryIO, named_zst: bool) -> Encoding:
@@ -65,8 +72,8 @@ def _encoding(stream: BinaryIO, named_zst: bool) -> Encoding:
     return Encoding.PLAIN_BEHIND_ZST if is_text else Encoding.ZSTD
 
 
-def _unpacked(stream: BinaryIO, name: str, encoding: Encoding) -> BinaryIO:
-    raw: Any = _Unpacking(stream, name) if encoding is Encoding.ZSTD else stream
+def _unpacked(stream: BinaryIO, name: str, encoding: Encoding, lenient: bool) -> BinaryIO:
+    raw: Any = _Unpacking(stream, name, lenient) if encoding is Encoding.ZSTD else stream
     return io.BufferedReader(raw, _BUFFER_BYTES)
 
 
@@ -160,8 +167,10 @@ def _frame_header(head: bytes) -> tuple[int, int | None, bool]:
 class _Unpacking(io.RawIOBase):
     """The content of a compressed file in bounded steps; the end is reported only after everything was verified."""
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, lenient: bool) -> None:
         super().__init__()
+        self._lenient = lenient
+        self.shortage: CorruptError | None = None
         self._stream = stream
         self._name = name
         self._layout = layout(stream)
@@ -214,7 +223,11 @@ class _Unpacking(io.RawIOBase):
 
     def _check_end(self) -> None:
         if self._layout.fault is not None:
-            raise self._corrupt(self._layout.fault)
+            error = self._corrupt(self._layout.fault)
+            if not self._lenient or error.code != _TRUNCATED:
+                raise error
+            self.shortage = error
+            return
         expected = self._layout.content_bytes
         if expected is not None and expected != self._given:
             raise self._corrupt(f"says that it holds {expected} bytes")
@@ -222,8 +235,8 @@ class _Unpacking(io.RawIOBase):
     def _corrupt(self, fault: str) -> CorruptError:
         return CorruptError(
             f"{self._name} {fault}; {self._given} bytes before that place are good",
-            hint="restore the file from a backup, or unpack what is good with `zstd -d` and name the result",
-            code="archive_truncated" if fault == "is cut short" else "archive_corrupt",
+            hint="restore the file from a backup, or unpack what is good: zstd -dc FILE > OUT, and name OUT",
+            code=_TRUNCATED if fault == "is cut short" else "archive_corrupt",
             path=self._name,
             goodBytes=self._given,
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from openclaw_cli import archive
-from openclaw_cli.errors import Issue, NotATranscriptError, NotFoundError, RefusedError, UsageError
+from openclaw_cli.errors import CorruptError, Issue, NotATranscriptError, NotFoundError, RefusedError, UsageError
 
 STDIN = "-"
 OnBytes = Callable[[int], None]
@@ -43,6 +43,11 @@ class SourceFile:
     size_bytes: int
     issues: tuple[Issue, ...] = ()
 
+    @property
+    def shortage(self) -> CorruptError | None:
+        """What is missing of a compressed file that was opened leniently, known once its end was read."""
+        return archive.shortage(self.stream)
+
     def __enter__(self) -> SourceFile:
         return self
 
@@ -54,18 +59,22 @@ class SourceFile:
         self.stream.close()
 
 
-def open_source(spec: str, stdin: BinaryIO | None = None, *, on_spooled: OnBytes | None = None) -> SourceFile:
+def open_source(
+    spec: str, stdin: BinaryIO | None = None, *, on_spooled: OnBytes | None = None, lenient: bool = False
+) -> SourceFile:
     """Open what the user named.
 
-    `stdin` is the stream behind `-`; `on_spooled` hears of each step's bytes while it is spooled. Raises NotFoundError
-    for what does not exist and for a directory that is no state or agent directory, UsageError for a kind of source
-    that is not supported, NotATranscriptError for a file without a JSON line in its first 64 KiB, RefusedError for a
-    file that may not be read, CorruptError for a compressed file that fails its verification near its beginning.
+    `stdin` is the stream behind `-`; `on_spooled` hears of each step's bytes while it is spooled. `lenient`: a
+    compressed file that is cut short ends there, and `shortage` of the source tells once it was read.
+    Raises NotFoundError for what does not exist and for a directory that is no state or agent directory, UsageError for
+    a kind of source that is not supported, NotATranscriptError for a file without a JSON line in its first 64 KiB,
+    RefusedError for a file that may not be read, CorruptError for a compressed file that fails its verification near
+    its beginning.
     """
     if spec == STDIN:
         if stdin is None:
             raise UsageError("there is no standard input to read", hint=_NAME_A_FILE)
-        return _checked(_spooled(spec, None, stdin, on_spooled))
+        return _checked(_spooled(spec, None, stdin, on_spooled, lenient))
     path = Path(spec)
     try:
         mode = path.stat().st_mode
@@ -73,8 +82,8 @@ def open_source(spec: str, stdin: BinaryIO | None = None, *, on_spooled: OnBytes
             raise _directory_error(path)
         if not stat.S_ISREG(mode):
             with path.open("rb") as pipe:
-                return _checked(_spooled(spec, path, pipe, on_spooled))
-        return _checked(_file(spec, path))
+                return _checked(_spooled(spec, path, pipe, on_spooled, lenient))
+        return _checked(_file(spec, path, lenient))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _missing(spec) from error
     except PermissionError as error:
@@ -86,15 +95,15 @@ def open_source(spec: str, stdin: BinaryIO | None = None, *, on_spooled: OnBytes
         raise NotFoundError(f"{shown} cannot be opened: {reason}", hint=_NAME_A_FILE) from error
 
 
-def _file(spec: str, path: Path) -> SourceFile:
+def _file(spec: str, path: Path, lenient: bool) -> SourceFile:
     issues: tuple[Issue, ...] = ()
     if archive.encoding_of(path) is archive.Encoding.PLAIN_BEHIND_ZST:
         message = f"{spec} is named like an archive but holds plain text; it was read as text"
         issues = (Issue("archive_not_compressed", "warning", message, facts={"path": spec}),)
-    return SourceFile(spec, path, archive.open_stream(path), path.stat().st_size, issues)
+    return SourceFile(spec, path, archive.open_stream(path, lenient=lenient), path.stat().st_size, issues)
 
 
-def _spooled(spec: str, path: Path | None, stream: BinaryIO, on_spooled: OnBytes | None) -> SourceFile:
+def _spooled(spec: str, path: Path | None, stream: BinaryIO, on_spooled: OnBytes | None, lenient: bool) -> SourceFile:
     import tempfile  # 20 ms with all that it loads, for the rarer kind of source
 
     spool: BinaryIO = tempfile.TemporaryFile(buffering=0)  # type: ignore[assignment]  # noqa: SIM115  # SourceFile closes it
@@ -104,7 +113,7 @@ def _spooled(spec: str, path: Path | None, stream: BinaryIO, on_spooled: OnBytes
         size += len(block)
         if on_spooled is not None:
             on_spooled(len(block))
-    return SourceFile(spec, path, archive.unpack(spool, spec), size)
+    return SourceFile(spec, path, archive.unpack(spool, spec, lenient=lenient), size)
 
 
 def _checked(source: SourceFile) -> SourceFile:

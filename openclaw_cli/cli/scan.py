@@ -12,7 +12,7 @@ import typer
 
 from openclaw_cli.cli import options, output
 from openclaw_cli.cli.options import Common
-from openclaw_cli.errors import Exit, UsageError
+from openclaw_cli.errors import Exit, Issue, OpenClawError, UsageError, status_of
 
 if TYPE_CHECKING:
     from openclaw_cli.lifecycles.records import Lifecycle, SourceScan
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
             "openclaw-cli scan-lifecycles ~/.openclaw/agents/main/sessions/*.jsonl",
             "openclaw-cli scan-lifecycles --json --no-tokens session.jsonl | jq '.totals.byState'",
         ),
-        exits=(Exit.ISSUES, Exit.NOT_FOUND),
+        exits=(Exit.ISSUES, Exit.NOT_FOUND, Exit.CORRUPT),
         without=("store", "agent", "all_agents", "local", "dry_run", "wait", "now"),
     )(scan_lifecycles)
 
@@ -46,30 +46,70 @@ def scan_lifecycles(
 ) -> int:
     """Find the sub-tasks of transcripts: spawn, result, end, and what folding would remove.
 
-    It reads each source once and changes nothing. A sub-task starts with a call of sessions_spawn or delegate_task and
-    ends with the message in which OpenClaw announces it. Token counts are exact and tell what folding would take out of
-    this transcript; the tokens that the child itself used are told apart.
+    It reads each source once and changes nothing; one that is missing or cannot be read does not stop the others. A
+    sub-task starts with a call of sessions_spawn or delegate_task and ends with the message in which OpenClaw announces
+    it. Token counts are exact and tell what folding would take out of this transcript; the tokens that the child itself
+    used are told apart.
     """
     if sources.count("-") > 1:
         raise UsageError("standard input can be read once only")
-    scans = (_scan(spec, common, keep_last, count=not no_tokens) for spec in sources)
+    run = _Run(common, keep_last, count=not no_tokens)
+    scans = run.scans(sources)
     if common.ndjson:
-        return _print_lines(scans, counted=not no_tokens)
+        return _print_lines(run, scans)
     done = list(scans)
     sums = totals(done, counted=not no_tokens)
-    output.emit({"sources": [found.as_json() for found in done], "totals": sums}, lambda: _text(done, sums), common)
+    document: dict[str, Any] = {"sources": [found.as_json() for found in done], "totals": sums}
+    if run.issues:
+        document["issues"] = [issue.as_json() for issue in run.issues]
+    output.emit(document, lambda: _text(done, sums, run.issues), common)
     if common.json:
         for found in done:
             _warn(found, common)
-    return _status(done)
+        for issue in run.issues:
+            output.note(issue.message, common)
+    return run.status(done)
 
 
-def _scan(spec: str, common: Common, keep_last: int, *, count: bool) -> SourceScan:
+class _Run:
+    """The scans of one call, one source after the other. What concerns one source is an issue, the others go on."""
+
+    def __init__(self, common: Common, keep_last: int, *, count: bool) -> None:
+        self.common = common
+        self.keep_last = keep_last
+        self.count = count
+        self.issues: list[Issue] = []
+        self.failures: list[OpenClawError] = []
+
+    def scans(self, sources: Sequence[str]) -> Iterator[SourceScan]:
+        """The scan of each source that can be read. The failure of an only source is that of the run."""
+        for spec in sources:
+            try:
+                yield _scan(spec, self)
+            except OpenClawError as error:
+                if len(sources) == 1:
+                    raise
+                self.failures.append(error)
+                self.issues.append(_issue(error, spec))
+
+    def status(self, scans: Sequence[SourceScan]) -> int:
+        """The highest status that a source has caused."""
+        damaged = any(damage.is_error for found in scans for damage in found.damage)
+        return max(status_of(self.issues, self.failures), Exit.ISSUES if damaged else Exit.OK)
+
+
+def _issue(error: OpenClawError, spec: str) -> Issue:
+    return Issue(error.code, "error", error.message, facts={**error.facts, "source": spec, "hint": error.hint})
+
+
+def _scan(spec: str, run: _Run) -> SourceScan:
+    """One source. Of a compressed one that is cut short what can be read is scanned; raises when that is nothing."""
     from openclaw_cli.lifecycles import index, scan
     from openclaw_cli.sources import open_source
 
+    common, keep_last, count = run.common, run.keep_last, run.count
     output.detail(f"transcript: {spec}", common)
-    with open_source(spec, sys.stdin.buffer) as source, _progress(source, common) as bar:
+    with open_source(spec, sys.stdin.buffer, lenient=True) as source, _progress(source, common) as bar:
         path = source.path
         found = scan.scan(
             source,
@@ -78,6 +118,10 @@ def _scan(spec: str, common: Common, keep_last: int, *, count: bool) -> SourceSc
             child_sessions=(lambda: index.child_sessions(path)) if path is not None else None,
             on_bytes=bar.advance,
         )
+        if (missing := source.shortage) is not None:
+            if not found.records:
+                raise missing
+            run.issues.append(_issue(missing, spec))
         return replace(found, warnings=(*(issue.message for issue in source.issues), *found.warnings))
 
 
@@ -102,8 +146,8 @@ def totals(scans: Sequence[SourceScan], *, counted: bool) -> dict[str, Any]:
     }
 
 
-def _print_lines(scans: Iterator[SourceScan], *, counted: bool) -> int:
-    """One object per lifecycle and per source, each as soon as its source is done, the totals last."""
+def _print_lines(run: _Run, scans: Iterator[SourceScan]) -> int:
+    """One object per lifecycle and per source, each as soon as its source is done; then the issues, the totals last."""
     done = []
     for found in scans:
         for lifecycle in found.lifecycles:
@@ -112,12 +156,11 @@ def _print_lines(scans: Iterator[SourceScan], *, counted: bool) -> int:
         del rest["lifecycles"]
         output.write_line({"type": "source", **rest})
         done.append(found)
-    output.write_line({"type": "summary", **totals(done, counted=counted)})
-    return _status(done)
-
-
-def _status(scans: Sequence[SourceScan]) -> int:
-    return Exit.ISSUES if any(damage.is_error for found in scans for damage in found.damage) else Exit.OK
+    for issue in run.issues:
+        output.write_line({"type": "issue", **issue.as_json()})
+        output.note(issue.message, run.common)
+    output.write_line({"type": "summary", **totals(done, counted=run.count)})
+    return run.status(done)
 
 
 def _warn(found: SourceScan, common: Common) -> None:
@@ -125,7 +168,7 @@ def _warn(found: SourceScan, common: Common) -> None:
         output.note(f"{found.source}: {warning}", common)
 
 
-def _text(scans: Sequence[SourceScan], sums: dict[str, Any]) -> Iterator[str | output.Table]:
+def _text(scans: Sequence[SourceScan], sums: dict[str, Any], issues: Sequence[Issue]) -> Iterator[str | output.Table]:
     for found in scans:
         yield f"{found.source}: {found.records} records, {len(found.lifecycles)} sub-tasks"
         for warning in found.warnings:
@@ -138,6 +181,8 @@ def _text(scans: Sequence[SourceScan], sums: dict[str, Any]) -> Iterator[str | o
             yield _table(found.lifecycles)
         for completion in found.completions_without_spawn:
             yield f"  line {completion.line}: {completion.format} of a child that was not spawned here"
+    for issue in issues:
+        yield f"{issue.severity}: {issue.message}"
     yield _summary(sums)
 
 

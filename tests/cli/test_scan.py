@@ -149,3 +149,48 @@ def test_nothing_is_written(run_cli: Callable[..., Any], fixtures: Path, tmp_pat
     before = path.read_bytes()
     run_cli("scan-lifecycles", path)
     assert ({"t.jsonl"}, before) == ({entry.name for entry in tmp_path.iterdir()}, path.read_bytes())
+
+
+def test_one_missing_source_does_not_end_the_scan_of_the_others(
+    run_cli: Callable[..., Any], fixtures: Path, tmp_path: Path
+) -> None:
+    """The others are listed, the missing one is an issue, the status is its; the same with lines and with text."""
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 300)
+    paths = (tmp_path / "gone.jsonl", fixtures / GOLDEN, tmp_path / "binary", fixtures / GOLDEN)
+    run = run_cli("scan-lifecycles", *paths, "--json", "--no-tokens")
+    found = document(run)
+    assert (10, [9, 9]) == (run.status, [len(source["lifecycles"]) for source in found["sources"]])
+    assert [("not_found", "error", str(paths[0])), ("not_a_transcript", "error", str(paths[2]))] == [
+        (issue["code"], issue["severity"], issue["source"]) for issue in found["issues"]
+    ]
+    lines = run_cli("scan-lifecycles", *paths, "--ndjson", "--no-tokens")
+    kinds = [json.loads(line)["type"] for line in lines.stdout.splitlines()]
+    assert (10, 2, ["issue", "issue", "summary"]) == (lines.status, kinds.count("source"), kinds[-3:])
+    text = run_cli("scan-lifecycles", *paths, "--no-tokens")
+    assert (10, 2) == (text.status, text.stdout.count("error: "))
+
+
+def test_a_compressed_source_that_is_cut_short_is_scanned_as_far_as_it_goes(
+    run_cli: Callable[..., Any], fixtures: Path, tmp_path: Path
+) -> None:
+    """What can be read is listed with an issue and status 3; nothing readable is status 13, and so is folding it."""
+    data = (fixtures / GOLDEN).read_bytes()
+    packed = zstandard.ZstdCompressor(write_checksum=True).compress(data + b" \n" * 400_000)
+    cut, nothing = tmp_path / "cut.jsonl.zst", tmp_path / "nothing.jsonl.zst"
+    cut.write_bytes(packed[:-6])
+    nothing.write_bytes(packed[:10])
+    run = run_cli("scan-lifecycles", cut, "--json", "--no-tokens")
+    found = document(run)
+    assert (3, 9, ["archive_truncated"]) == (
+        run.status,
+        found["totals"]["lifecycles"],
+        [issue["code"] for issue in found["issues"]],
+    )
+    piped = run_cli("scan-lifecycles", "-", "--json", "--no-tokens", stdin=cut.read_bytes())
+    assert (3, found["totals"]) == (piped.status, document(piped)["totals"])
+    assert 13 == run_cli("scan-lifecycles", nothing, "--json").status
+    assert 13 == run_cli("scan-lifecycles", nothing, fixtures / GOLDEN, "--json").status
+    refused = run_cli("compact", cut, "--json")
+    assert (13, "archive_truncated") == (refused.status, document(refused)["error"]["code"])
+    assert "zstd -dc" in document(refused)["error"]["hint"]
+    assert {"cut.jsonl.zst", "nothing.jsonl.zst"} == {entry.name for entry in tmp_path.iterdir()}
