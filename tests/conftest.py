@@ -45,7 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Point every directory that the program would look for into a temporary one."""
     home = tmp_path_factory.mktemp("home")
-    for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_GATEWAY_URL", "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "OPENCLAW_CLI_CONFIG"):
+    names = ("STATE_DIR", "GATEWAY_URL", "HOME", "CONFIG_PATH", "CLI_CONFIG")
+    for name in (f"OPENCLAW_{each}" for each in names):
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(home / name.lower()))

@@ -70,7 +70,9 @@ def print_completion(
 
 def print_page(
     common: Common,
-    page: Annotated[str | None, typer.Argument(metavar=f"[{PAGE}]", help="A command, or nothing for the overview.")] = None,
+    page: Annotated[
+        str | None, typer.Argument(metavar=f"[{PAGE}]", help="A command, or nothing for the overview.")
+    ] = None,
 ) -> int:
     """Print a manual page in the format of man(7)."""
     pages = manual_pages()
