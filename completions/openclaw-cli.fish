@@ -152,10 +152,9 @@ complete -c openclaw-cli -n '__fish_seen_subcommand_from scan-lifecycles' -s q -
 complete -c openclaw-cli -n '__fish_seen_subcommand_from scan-lifecycles' -s v -l verbose -d 'Say on stderr which files are read.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from scan-lifecycles' -l debug -d 'Say on stderr where an error arose.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -F
-complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -s o -l output -r -F -d 'New file, - for stdout. Default: NAME.folded.jsonl.'
+complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -s o -l output -r -F -d 'New file. Default: NAME.folded.jsonl. With - the transcript goes to stdout and the report to stderr.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -l force -d 'Replace the file named by -o.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -l lifecycles -d 'Fold finished sub-tasks (the default).'
-complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -l conversation -d 'Not supported in this version.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -l keep-last -x -d 'Turns that must follow a sub-task before it is folded.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -l card-tokens -x -d 'Size of a card; facts may need more.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from compact' -l labels -x -a 'auto de en' -d 'Language of the labels, auto: that of the task. Default: compact.labels, which is auto.'

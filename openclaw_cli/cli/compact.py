@@ -42,11 +42,15 @@ def compact(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A transcript: .jsonl, .jsonl.zst, or -.")],
     out: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help=f"New file, - for stdout. Default: NAME{_SUFFIX}."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help=f"New file. Default: NAME{_SUFFIX}. With - the transcript goes to stdout and the report to stderr.",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file named by -o.")] = False,
     lifecycles: Annotated[bool, typer.Option("--lifecycles", help="Fold finished sub-tasks (the default).")] = False,
-    conversation: Annotated[bool, typer.Option("--conversation", help="Not supported in this version.")] = False,
     keep_last: Annotated[
         int,
         typer.Option("--keep-last", metavar="N", min=0, help="Turns that must follow a sub-task before it is folded."),
@@ -72,7 +76,7 @@ def compact(
     """
     if labels is None:
         labels = str(common.config().get("compact.labels").value)
-    _check_options(conversation=conversation, lifecycles=lifecycles, labels=labels)
+    _check_labels(labels)
     from openclaw_cli.sources import open_source
 
     output.detail(f"transcript: {source}", common)
@@ -90,10 +94,7 @@ def compact(
     return Exit.ISSUES if any(damage.is_error for damage in plan.scan.damage) else Exit.OK
 
 
-def _check_options(*, conversation: bool, lifecycles: bool, labels: str) -> None:
-    if conversation:
-        message = "this version folds sub-tasks only (--lifecycles)"
-        raise UsageError(message, hint="leave --conversation out", code="not_supported")
+def _check_labels(labels: str) -> None:
     if labels not in _LABELS:
         raise UsageError(f"--labels must be one of {', '.join(_LABELS)}", hint="openclaw-cli compact --help")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,7 +95,6 @@ def test_dry_run_writes_nothing_and_shows_the_card(transcript: Path) -> None:
     ("argv", "status"),
     [
         (["missing.jsonl"], 10),
-        (["--conversation", "{}"], 2),
         (["{}", "--labels", "fr"], 2),
         (["{}", "-o", "x.jsonl.zst"], 2),
         (["{}", "-o", "no/such/dir/x.jsonl"], 10),
@@ -143,3 +143,18 @@ def test_cards_of_the_demo_have_the_documents_lines() -> None:
     assert first.remember.startswith("Ganztägige Termine enden in iCal am Folgetag")
     assert "KeyError: 'woche' in src/kranich/preise.py, Zeile 118" == cards["preisliste"].errors
     assert [True] * 5 == ["Dateien:" not in card.result for card in cards.values()]
+
+
+def test_messages_name_only_commands_that_exist() -> None:
+    """What a hint or a help text sends a user to can be called."""
+    import openclaw_cli
+    from openclaw_cli.cli.reference import generated_files
+
+    pages = {Path(path).stem for path in generated_files() if path.startswith("tests/golden/help/")}
+    text = "".join(page for path, page in generated_files().items() if path.startswith("tests/golden/help/"))
+    named = set(re.findall(r"`doctor ([a-z][a-z-]*)", text))
+    for path in Path(openclaw_cli.__file__).parent.rglob("*.py"):
+        named |= set(re.findall(r"openclaw-cli doctor ([a-z][a-z-]*)", path.read_text(encoding="utf-8")))
+    assert {"restore", "compact"} <= named
+    assert set() == {name for name in named if f"doctor-{name}" not in pages}
+    assert b"--conversation" not in run("--help").stdout
