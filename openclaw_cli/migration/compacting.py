@@ -200,7 +200,7 @@ def _require_whole(store: Store, found: Sequence[str], when: str) -> None:
     if found:
         raise CorruptError(
             f"{store.path} fails its check, {when}: {len(found)} fault(s), the first: {found[0]}",
-            hint="see: openclaw-cli doctor recover",
+            hint="restore it from a backup; what was imported: openclaw-cli doctor restore",
             faults=len(found),
         )
 

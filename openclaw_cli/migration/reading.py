@@ -170,7 +170,8 @@ class Reading:
         if self.header_missing:
             message = (
                 f"{self.source.path} has no session header; its entries got new ids, as the real import gives them."
-                " The real runtime does not open such a transcript: compact it into a successor first"
+                " The real runtime does not open such a transcript; a session header put before its first line, before"
+                " it is imported, helps"
             )
             found.append(Issue("header_missing", "warning", message, session_key))
         if self.header_id is not None and self.header_id != self.session_id:

@@ -18,7 +18,11 @@ def translate(error: apsw.Error, path: Path) -> OpenClawError | apsw.Error:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return BusyError(f"another program is writing {path}", hint="try again later", **facts)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return CorruptError(f"{path} is damaged: {error}", hint="see: openclaw-cli doctor recover", **facts)
+        return CorruptError(
+            f"{path} is damaged: {error}",
+            hint="restore it from a backup; what was imported: openclaw-cli doctor restore",
+            **facts,
+        )
     if isinstance(error, apsw.FullError):
         return NoSpaceError(f"no space left while writing {path}", hint="free some space, then run again", **facts)
     if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.AuthError | apsw.CantOpenError):
