@@ -1,7 +1,7 @@
 """A card without a model: facts of tool calls and of what the answer states, then its sentences, in a budget. Pure.
 
 Nothing is invented: every path, number and identifier of a card stands literally in the material. Texts are cut between
-sentences, or between words with `…` when one sentence is too long; never inside a word.
+sentences, or between words with `…` when one sentence is too long; inside a word only where that alone is too long.
 
 Facts come before prose: files, errors, failed attempts and what to remember are kept whole. When they need more than
 the budget the card grows, up to `CARD_MAX_TOKENS`. Only what does not fit even there is left out, and the card shows
@@ -11,6 +11,7 @@ it: a text is shortened with `…`, a list of files keeps its first paths, whole
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -177,7 +178,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])(?=\s)|(?=\n)")
 
 
 def shorten(text: str, limit_tokens: int, count: Callable[[str], int]) -> str:
-    """As many first sentences as fit; when not even one fits, as many first words and `…`."""
+    """As many first sentences as fit; when not even one fits, as many first words and `…`.
+
+    When not even one word fits, what fits of it, with the mark right behind it: that it is cut can be seen.
+    """
     text = text.strip()
     # A token has about four characters, rarely more than twelve: the rest need not be looked at.
     start = text[: limit_tokens * 12]
@@ -189,7 +193,30 @@ def shorten(text: str, limit_tokens: int, count: Callable[[str], int]) -> str:
         return kept
     words = re.findall(r"\S+\s*", start)
     kept = _longest(words if len(start) == len(text) else words[:-1], limit_tokens - 1, count)
-    return f"{kept} …" if kept else ""
+    if kept:
+        return f"{kept} {_CUT}"
+    part = _part(start.split(maxsplit=1)[0] if start else "", limit_tokens, count)
+    return f"{part}{_CUT}" if part else ""
+
+
+def _part(word: str, limit_tokens: int, count: Callable[[str], int]) -> str:
+    """The longest beginning of one word that fits with the mark, by halving.
+
+    It ends at a sign where there is one, so that names and paths inside stay whole.
+    """
+    fits, over = 0, len(word) + 1
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        fits, over = (middle, over) if count(f" {word[:middle]}{_CUT}") <= limit_tokens else (fits, middle)
+    signs = [sign.end() for sign in _SIGN.finditer(word, 0, fits)]
+    if signs and signs[-1] > fits // 2:
+        return word[: signs[-1]]
+    while 0 < fits < len(word) and unicodedata.combining(word[fits]):
+        fits -= 1  # a letter keeps its marks
+    return word[:fits]
+
+
+_SIGN = re.compile(r'[,;|&(){}\[\]<>"]')
 
 
 def _longest(pieces: list[str], limit_tokens: int, count: Callable[[str], int]) -> str:

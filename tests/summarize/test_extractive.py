@@ -44,11 +44,14 @@ TEXTS = st.text(alphabet=st.sampled_from("ab1 .\n/_-#*`!?ü\\─,:"), max_size=4
 
 @given(TEXTS, TEXTS, st.integers(10, 200))
 def test_nothing_is_invented(task: str, answer: str, budget: int) -> None:
-    """Every word of task and result stands in the material, apart from the fixed words."""
+    """Every word of task and result stands in the material, apart from fixed words and one marked as cut."""
     card = summarise(material(task=task, answer=answer), words, budget_tokens=budget, labels=Labels.ENGLISH)
     known = set(task.split()) | set(answer.split()) | {"…", "no", "result", "text"}
+    known |= {w for t in known for w in (t.lstrip("#*-•>"),)}
     for value in (card.task, card.result):
-        assert set(value.split()) <= known | {w for t in known for w in (t.lstrip("#*-•>"),)}
+        for word in set(value.split()) - known:
+            assert word.endswith("…")
+            assert any(whole.startswith(word[:-1]) for whole in known)
 
 
 @given(TEXTS, TEXTS)
@@ -215,3 +218,16 @@ def test_file_changes() -> None:
     assert [("e.py", False)] == list(file_changes("edit", {"file_path": "e.py"}))
     assert [("a.py", True), ("b/c.py", False)] == list(file_changes("apply_patch", {"input": patch}))
     assert [] == list(file_changes("exec", {"path": "x"}))
+
+
+@pytest.mark.parametrize(
+    "answer", ["kein-satz-" * 400, "x" * 2_000_000, "é" * 5000, '{"a":["src/a.py",' * 300], ids=range(4)
+)
+def test_a_result_of_one_unbroken_word_is_cut_not_lost(answer: str) -> None:
+    """Its beginning stands in the card, marked as cut, within the budget; never only the status."""
+    card = summarise(material(answer=answer, status="completed successfully"), tokens.count)
+    assert card.result.endswith("…")
+    assert answer.startswith(card.result[:-1])
+    assert 40 < len(card.result)
+    assert tokens.count(render(card)) <= 160
+    assert not card.result.removesuffix("…").endswith(("src/", "src/a", "src/a."))
