@@ -49,6 +49,9 @@ def test_legacy_spellings(key: str, expected: str) -> None:
         ("agent:main", "agent:main:agent:main"),
         ("agent:main:", "agent:main:agent:main:"),
         ("agent:main::x", "agent:main:agent:main::x"),
+        ("agent:main::", "agent:main:agent:main::"),
+        (":a", "agent:main:a"),
+        ("::a:", "agent:main:a:"),
         ("agent:Bad Name:x", "agent:main:agent:bad name:x"),
     ],
 )
@@ -138,3 +141,18 @@ def test_settling_twice_changes_nothing(key: str, main_key: str) -> None:
     """A canonical key is its own canonical key."""
     once = canonical_key(key, agent_id="main", main_key=main_key)
     assert once == canonical_key(once, agent_id="main", main_key=main_key)
+
+
+@pytest.mark.parametrize("key", [":", "::", " : ", ":::"])
+def test_keys_of_colons_only_are_none(key: str) -> None:
+    """Nothing can be made of such a key that the real program would read: the row is kept out."""
+    assert "" == canonical_key(key, agent_id="main")
+
+
+@pytest.mark.parametrize(
+    "key", [":", "::", ":a", "a:", "agent:main::", "agent:main::x", "agent::", "agent:", "a::b", "group::"]
+)
+def test_keys_with_empty_parts_are_settled_at_once(key: str) -> None:
+    """A canonical key stays what it is, however odd it looks."""
+    settled = canonical_key(key, agent_id="main")
+    assert settled == canonical_key(settled, agent_id="main")
