@@ -204,7 +204,8 @@ class Survey:
             _gather(evidence, value, [block for block, owner in gone_blocks.items() if owner == index])
 
     def _kept(self, line: int, value: dict[str, Any], parent: str | None, known: bool) -> None:
-        raw_parent = value.get("parentId")
+        named = value.get("parentId")
+        raw_parent = named if isinstance(named, str) else None  # an object or a list is no link
         if parent in self.gone_ids or raw_parent in self.gone_ids:
             self.children[line] = Child(value["id"], raw_parent, is_canonical(value))
         elif not known and non_blank(value.get("id")):

@@ -430,3 +430,15 @@ def test_a_card_longer_than_its_sub_task_is_not_written(talk: Conversation) -> N
         tiny[key] for key in ("action", "reason", "tokensBefore", "tokensAfter")
     )
     assert ("folded", report["tokensBefore"]) == (plain["action"], plain["tokensBefore"])
+
+
+@pytest.mark.parametrize("odd", [{}, ["x"], 7, True], ids=str)
+def test_links_of_odd_types_end_no_fold(talk: Conversation, odd: Any) -> None:
+    """An id or a parent that is no text is no link: the entry is copied as it is, the sub-task is folded."""
+    talk.sub_task()
+    talk.says()
+    row = {"type": "message", "id": odd, "parentId": odd, "message": {"role": "user", "content": "x"}}
+    label = {"type": "label", "id": "l", "parentId": odd, "targetId": odd, "firstKeptEntryId": odd}
+    talk.rows += [row, label]
+    rows, plan = folded(talk.data())
+    assert (1, [row, label]) == (len(plan.folded), rows[-2:])
