@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,13 +91,17 @@ def adopt_owner(path: Path) -> None:
         os.chown(path, parent.st_uid, parent.st_gid)
 
 
-def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Put `data` at `path` in one step: a reader sees the old bytes or the new ones, also after a power cut."""
+def replace_file(path: Path, data: bytes | Iterable[bytes], *, mode: int = 0o600) -> None:
+    """Put `data` at `path` in one step: a reader sees the old bytes or the new ones, also after a power cut.
+
+    Data in pieces is written as the pieces come.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
-            _write_all(descriptor, data)
+            for block in _blocks((data,) if isinstance(data, bytes) else data):
+                _write_all(descriptor, block)
             sync_file(descriptor)
         finally:
             os.close(descriptor)
@@ -142,10 +146,18 @@ def move_no_replace(
 ) -> MoveResult:
     """Give a file a new name without ever replacing one and without a moment in which it has no durable name.
 
-    `publish_no_replace`, then the old name goes. Raises what that raises.
+    `publish_no_replace`, then the old name goes. Raises what that raises, and OSError when the old name cannot go: the
+    new one is taken back then, since a file with two names would look like one that somebody else has linked.
     """
     result = publish_no_replace(source, destination, expected_sha256=expected_sha256, linked=linked)
-    os.unlink(source)
+    try:
+        os.unlink(source)
+    except FileNotFoundError:
+        pass  # Another name is all that was asked for: the file is where it should be.
+    except OSError:
+        os.unlink(destination)
+        fsync_dir(destination.parent)
+        raise
     reached(Step.MOVE_UNLINKED)
     fsync_dir(source.parent)
     return result
@@ -255,6 +267,17 @@ def _copy_no_replace(source: Path, destination: Path) -> None:
     except SourceChangedError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """`pieces` joined to blocks that are worth a call to the system."""
+    pending = bytearray()
+    for piece in pieces:
+        pending += piece
+        if len(pending) >= _BLOCK_BYTES:
+            yield bytes(pending)
+            pending.clear()
+    yield bytes(pending)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

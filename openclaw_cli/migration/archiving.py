@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from openclaw_cli.config.paths import Target
-from openclaw_cli.durable import FileIdentity, identity_of, make_dir, move_no_replace, sha256_file
+from openclaw_cli.durable import (
+    FileIdentity,
+    fsync_dir,
+    identity_of,
+    make_dir,
+    move_no_replace,
+    same_file,
+    sha256_file,
+)
 from openclaw_cli.errors import Issue, OpenClawError
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.manifest import (
@@ -30,8 +38,9 @@ from openclaw_cli.manifest import (
 from openclaw_cli.migration.discovery import Source
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-# The manifest is rewritten whole for each record; one rewrite per file would cost the square of their number.
-_MOVES_PER_RECORD = 64
+# The manifest is rewritten whole for each record. Records of equal numbers of moves would cost the square of their
+# number, so each takes in twice as many as the one before; whoever settles a cut run finds the others by their hashes.
+_MOVES_IN_FIRST_RECORD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ def perform(run: Run, record: TargetRecord, moves: list[Move]) -> tuple[list[Mov
     indexes = [move for move in moves if move.kind == "legacy-store"]
     done: list[Move] = []
     issues: list[Issue] = []
-    for group in _groups(files, _MOVES_PER_RECORD):
+    for group in _groups(files, _MOVES_IN_FIRST_RECORD):
         moved = [result for move in group if (result := _attempt(move, issues)) is not None]
         run.record_moves(record, moved)
         reached(Step.MOVE_RECORDED)
@@ -104,29 +113,69 @@ def perform(run: Run, record: TargetRecord, moves: list[Move]) -> tuple[list[Mov
     return done, issues
 
 
-def settle_cut_runs(state_dir: Path, targets: Iterable[Target], now_ms: int) -> tuple[list[Move], list[Issue]]:
-    """Finish what earlier runs had planned when they were cut; gives the moves finished here, and findings.
+@dataclass(slots=True)
+class Settled:
+    """What became of earlier runs: moves finished here, moves taken back (their number), findings."""
+
+    moves: list[Move] = field(default_factory=list)
+    taken_back: int = 0
+    issues: list[Issue] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Whether the files lie otherwise than before."""
+        return bool(self.moves or self.taken_back)
+
+
+def settle_cut_runs(state_dir: Path, targets: Iterable[Target], now_ms: int) -> Settled:
+    """Finish what earlier runs had planned when they were cut.
 
     Planned moves are of rows that were committed and validated, so they can be carried out now, if the file is still
-    the one that was imported. Runs that were restored, or that are of other targets, are left alone.
+    the one that was imported. Runs that were restored are left alone. Of runs that are closed, or that are of other
+    targets or of the same ones at another path, only the links that they left half-way are taken back.
     """
     known = {_identity(record): record for record in map(real_paths, targets)}
-    finished: list[Move] = []
-    issues: list[Issue] = []
+    settled = Settled()
     for run in runs(state_dir):
         if isinstance(run, ManifestInvalidError):
-            issues.append(Issue("manifest_invalid", "error", run.message))
+            settled.issues.append(Issue("manifest_invalid", "error", run.message))
             continue
         manifest = run.manifest
+        if manifest.restore is not None:
+            continue
         ours = bool(manifest.targets) and all(_identity(target) in known for target in manifest.targets)
-        if manifest.completed_at is not None or manifest.restore is not None or not ours:
+        if manifest.completed_at is not None or not ours:
+            _take_back(manifest.targets, known.values(), settled)
             continue
         for target in manifest.targets:
-            finished.extend(_finish(run, target, issues))
+            settled.moves.extend(_finish(run, target, settled.issues))
         run.complete(now_ms)
         message = f"run {manifest.run_id} had been cut; it was settled"
-        issues.append(Issue("interrupted_run_settled", "warning", message, facts={"manifestPath": str(run.path)}))
-    return finished, issues
+        facts = {"manifestPath": str(run.path)}
+        settled.issues.append(Issue("interrupted_run_settled", "warning", message, facts=facts))
+    return settled
+
+
+def _take_back(recorded: Iterable[TargetRecord], records: Iterable[TargetRecord], settled: Settled) -> None:
+    """Remove archive names that a move left beside the original: the file would count as linked for ever.
+
+    Original and archive are found by their names in the directories of today, since the state directory may have been
+    moved. Only a name of the very same file goes, and only one that this program had planned.
+    """
+    by_agent = {record.agent_id: record for record in records}
+    for target in recorded:
+        here = by_agent.get(target.agent_id)
+        for move in target.open_moves() if here is not None else ():
+            source, archive = here.sessions_dir / move.source_path.name, here.archive_dir / move.archive_path.name
+            if not same_file(source, archive):
+                continue
+            try:
+                archive.unlink()
+                fsync_dir(archive.parent)
+            except OSError as error:
+                message = f"{archive} was left behind by an unfinished move and cannot be removed: {error.strerror}"
+                settled.issues.append(Issue("transcript_archive_failed", "warning", message, move.session_key))
+            else:
+                settled.taken_back += 1
 
 
 def _finish(run: Run, target: TargetRecord, issues: list[Issue]) -> list[Move]:
@@ -198,9 +247,11 @@ def _free_name(request: Request, directory: Path, taken: set[str], now_ms: int) 
 
 
 def _groups(moves: list[Move], size: int) -> Iterator[list[Move]]:
+    """`moves` in groups of `size`, twice `size` and so on."""
     source = iter(moves)
     while group := list(islice(source, size)):
         yield group
+        size *= 2
 
 
 def _resolved(path: Path) -> Path:

@@ -32,22 +32,25 @@ def run(job: Job, plans: list[TargetPlan]) -> Report:
     """Import. The caller owns the state directory. Raises `NoSpaceError` before anything is written."""
     report = Report("import")
     check_space(plans)
-    settled, issues = archiving.settle_cut_runs(job.state_dir, job.targets, job.now_ms)
-    report.issues.extend(issues)
+    settled = archiving.settle_cut_runs(job.state_dir, job.targets, job.now_ms)
+    report.issues.extend(settled.issues)
     if settled:
         plans = plan_all(job)
     if not any(plan.has_work for plan in plans):
-        report.targets.extend(_idle_report(plan, settled, job) for plan in plans)
+        report.targets.extend(_idle_report(plan, settled.moves, job) for plan in plans)
         return report
     records = [archiving.real_paths(plan.target) for plan in plans]
-    started = manifest.create(job.state_dir, records, now_ms=job.now_ms)
-    report.run_id, report.manifest_path = started.manifest.run_id, started.path
+    started = None
+    if any(plan.may_move(job.rules) for plan in plans):
+        started = manifest.create(job.state_dir, records, now_ms=job.now_ms)
+        report.run_id, report.manifest_path = started.manifest.run_id, started.path
     for plan, record in zip(plans, records, strict=True):
         target = new_report(plan, job.rules)
         report.targets.append(target)
-        count_moves(target, [move for move in settled if move.source_path.parent == record.sessions_dir])
+        count_moves(target, [move for move in settled.moves if move.source_path.parent == record.sessions_dir])
         _import_target(plan, record, started, job, target)
-    started.complete(job.now_ms, failed=any(target.failure is not None for target in report.targets))
+    if started is not None:
+        started.complete(job.now_ms, failed=any(target.failure is not None for target in report.targets))
     return report
 
 
@@ -118,9 +121,12 @@ class Stores:
 
 
 def _import_target(
-    plan: TargetPlan, record: manifest.TargetRecord, started: manifest.Run, job: Job, report: TargetReport
+    plan: TargetPlan, record: manifest.TargetRecord, started: manifest.Run | None, job: Job, report: TargetReport
 ) -> None:
-    """Rows first, then validation, then the moves: each stage durable before the next begins."""
+    """Rows first, then validation, then the moves: each stage durable before the next begins.
+
+    `started` is None when no file can move: then there is nothing that a manifest would have to tell.
+    """
     with Stores(job) as stores:
         outcomes = []
         try:
@@ -137,10 +143,12 @@ def _import_target(
             report.issues.append(Issue(f"sqlite_{error.code}", "error", error.message))
         complete = report.failure is None and plan.usable
         reached(Step.TARGET_VALIDATED)
-        started.record_outcome(record, "passed" if complete else "failed", report.issues)
+        if started is not None:
+            started.record_outcome(record, "passed" if complete else "failed", report.issues)
         if complete:
             archive(plan, outcomes, record, started, job, report)
-            started.record_outcome(record, "passed", report.issues)
+            if started is not None:
+                started.record_outcome(record, "passed", report.issues)
         report.sqlite_entries = sum(1 for store in stores for _ in sessions.read_nodes(store, columns=["session_key"]))
 
 

@@ -22,7 +22,7 @@ def archive(
     plan: TargetPlan,
     outcomes: list[Outcome],
     record: manifest.TargetRecord,
-    started: manifest.Run,
+    started: manifest.Run | None,
     job: Job,
     report: TargetReport,
 ) -> None:
@@ -32,7 +32,7 @@ def archive(
     if index is not None:
         requests.append(index)
     moves = archiving.plan_moves(requests, record, job.now_ms)
-    if not moves:
+    if not moves or started is None:
         return
     started.plan_moves(record, moves)
     reached(Step.MOVES_PLANNED)

@@ -100,6 +100,16 @@ class TargetPlan:
         """Whether an import of the store would write anything."""
         return self.usable and bool(self.sessions or self.unreferenced or self.index.exists)
 
+    def may_move(self, rules: Rules) -> bool:
+        """Whether an import of the store could move any file into the archive."""
+        if not self.usable:
+            return False
+        index = self.listing.files[FileClass.INDEX].get(self.target.store_path.name)
+        sources = [index if not rules.keep_index else None, *self.unreferenced]
+        for session in self.sessions:
+            sources += [session.source, *session.sidecars]
+        return any(source is not None and not source.linked for source in sources)
+
     @property
     def source_bytes(self) -> int:
         """Bytes of the transcripts that will be read."""

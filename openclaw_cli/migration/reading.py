@@ -58,7 +58,7 @@ class Reading:
         self._on_bytes = on_bytes
         self._store = store
         # Ids are made from the path without links, so that a directory that is reached in two ways gives them once.
-        self._original_path = str(source.path.parent.resolve() / source.name)
+        self._original_path = os.path.join(os.path.realpath(source.path.parent), source.name)
 
     def events(self) -> Iterator[tuple[bytes, Any]]:
         """(JSON text as stored, parsed form) of every event; raises `SourceChangedError` when the file changes."""

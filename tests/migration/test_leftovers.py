@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from openclaw_cli import manifest
 
 A, B = (f"aaaaaaaa-0000-4000-8000-00000000000{number}" for number in range(2))
 NOW = 1_790_000_000_000
@@ -91,3 +95,75 @@ def test_leftover_changes_no_row(legacy: Any, doctor: Any, tmp_path: Path, run_c
     before = json.loads(run_cli(*argv).stdout)
     doctor("import", legacy)
     assert before == json.loads(run_cli(*argv).stdout)
+
+
+UNLINK_REFUSED = """
+import errno, os, sys
+unlink = os.unlink
+def refusing(path, *args, **options):
+    if os.path.basename(os.path.dirname(os.fspath(path))) == "sessions":
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+    unlink(path, *args, **options)
+os.unlink = refusing
+if sys.argv[1] == "half":
+    from openclaw_cli import durable
+    def linked_only(source, destination, *, expected_sha256, linked=None):
+        os.link(source, destination)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(source))
+    durable.move_no_replace = linked_only
+from openclaw_cli.cli.app import run
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+def archived(legacy: Any) -> list[str]:
+    return sorted(path.name for path in legacy.archive.iterdir()) if legacy.archive.exists() else []
+
+
+@pytest.mark.parametrize("way", ["whole", "half"])
+def test_directory_that_gives_no_name_away(way: str, legacy: Any, doctor: Any, tmp_path: Path) -> None:
+    """Files that could be linked and not unlinked are moved by the next run, wherever the directory is by then.
+
+    `half`: the archive names stayed behind, as when the run was killed there.
+    """
+    legacy.session(A)
+    legacy.session(B)
+    rows = {"agent:main:a": {"sessionId": A, "updatedAt": 5}, "agent:main:b": {"sessionId": B, "updatedAt": 6}}
+    legacy.index(rows)
+    argv = ["doctor", "import", "--state-dir", str(legacy.root), "--all-agents", "--json"]
+    refused = subprocess.run([sys.executable, "-c", UNLINK_REFUSED, way, *argv], capture_output=True)
+    assert 3 == refused.returncode, refused.stderr.decode()
+    expected = ["error transcript_archive_failed"] * 2 + ["warning index_kept"]
+    assert expected == found(json.loads(refused.stdout))
+    assert (2 if way == "half" else 0) == len(archived(legacy))
+    if way == "half":
+        moved = tmp_path / "moved"
+        legacy.root.rename(moved)
+        legacy.root, legacy.sessions = moved, moved / "agents/main/sessions"
+    status, document = doctor("import", legacy)
+    assert (0, []) == (status, found(document))
+    assert ([], 3) == (legacy.names(), len(archived(legacy)))
+    assert {"agent:main:a": (A, 3), "agent:main:b": (B, 3)} == legacy.entries()
+    assert all(path.stat().st_nlink == 1 for path in legacy.archive.iterdir())
+
+
+def test_name_of_somebody_else_is_not_taken_for_a_half_made_move(legacy: Any, doctor: Any, tmp_path: Path) -> None:
+    """A link that no manifest planned is the user's, also in the archive directory."""
+    path = legacy.session(A)
+    legacy.archive.mkdir()
+    os.link(path, legacy.archive / "mine.jsonl")
+    legacy.index({"agent:main:a": {"sessionId": A, "updatedAt": 5}})
+    for _ in range(2):
+        status, document = doctor("import", legacy)
+        assert (0, ["warning transcript_archive_failed"]) == (status, found(document))
+    assert 2 == path.stat().st_nlink
+
+
+def test_run_that_moves_nothing_leaves_no_manifest(legacy: Any, doctor: Any, tmp_path: Path) -> None:
+    """A linked transcript is looked at in every run; only the run that moved the index is recorded."""
+    link(legacy, A, "hard", tmp_path / "elsewhere")
+    legacy.index({"agent:main:main": {"sessionId": A, "updatedAt": NOW}})
+    doctor("import", legacy)
+    for _ in range(2):
+        assert "migrationRun" not in doctor("import", legacy)[1]
+    assert 1 == len(list(manifest.runs(legacy.root)))
