@@ -11,8 +11,9 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -139,13 +140,40 @@ class Run:
     path: Path
     manifest: Manifest
     _targets_text: bytes | None = None
+    # How many moves of each list have been checked. The lists only grow; with thousands of moves in them, checking all
+    # for every record would cost the square of their number.
+    _checked: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def save(self) -> None:
-        """Validate and replace the file."""
+        """Validate what is new and replace the file."""
         self._targets_text = None
-        document = self.manifest.as_json()
+        bare = [replace(target, planned=[], completed=[]) for target in self.manifest.targets]
+        document = replace(self.manifest, targets=bare).as_json()
         parse(document, self.path)
-        replace_file(self.path, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+        self._check_moves()
+        replace_file(self.path, self._text(document))
+
+    def _check_moves(self) -> None:
+        check = _Checker(self.path)
+        for number, target in enumerate(self.manifest.targets):
+            place = _Place.of(target)
+            for name, moves in (("planned", target.planned), ("completed", target.completed)):
+                for move in islice(moves, self._checked.get((number, name), 0), None):
+                    _parse_move(_move_as_json(move), place, check)
+                self._checked[number, name] = len(moves)
+            _check_lists(target, check)
+
+    def _text(self, document: dict[str, Any]) -> Iterator[bytes]:
+        """The file's text in pieces, one for each move: held together they would be as large as the file."""
+        targets = document["targets"]
+        document["targets"] = []
+        head, tail = _parted(document, "targets")
+        yield head
+        for number, target in enumerate(self.manifest.targets):
+            yield b",\n    " if number else b"[\n    "
+            yield from _target_text(target, targets[number])
+        yield b"\n  ]" if targets else b"[]"
+        yield tail + b"\n"
 
     def save_beside_targets(self) -> None:
         """Replace the file where no target changed: with thousands of moves, their text is made and checked once."""
@@ -273,9 +301,12 @@ class _Checker:
         return str(value)
 
     def absolute(self, value: Any, name: str) -> Path:
+        return Path(self.normal(value, name))
+
+    def normal(self, value: Any, name: str) -> str:
         usable = isinstance(value, str) and "\0" not in value and os.path.isabs(value)
         self.that(usable, f"{name} is no absolute path")
-        return Path(os.path.normpath(value))
+        return os.path.normpath(value)
 
 
 def _parse_target(item: Any, check: _Checker) -> TargetRecord:
@@ -293,33 +324,51 @@ def _parse_target(item: Any, check: _Checker) -> TargetRecord:
         whole = isinstance(issue, dict) and isinstance(issue.get("message"), str) and bool(issue.get("code"))
         check.that(whole, "an issue has no code or message")
     target.issues = list(item["issues"])
-    target.planned = [_parse_move(move, target, check) for move in item["plannedMoves"]]
-    target.completed = [_parse_move(move, target, check) for move in item["completedMoves"]]
-    planned = [move.key for move in target.planned]
-    completed = [move.key for move in target.completed]
-    check.that(len(set(planned)) == len(planned), "a planned move occurs twice")
-    check.that(len(set(completed)) == len(completed), "a completed move occurs twice")
-    check.that(set(completed) <= set(planned), "a completed move was never planned")
+    place = _Place.of(target)
+    target.planned = [_parse_move(move, place, check) for move in item["plannedMoves"]]
+    target.completed = [_parse_move(move, place, check) for move in item["completedMoves"]]
+    _check_lists(target, check)
     return target
 
 
-def _parse_move(item: Any, target: TargetRecord, check: _Checker) -> Move:
+def _check_lists(target: TargetRecord, check: _Checker) -> None:
+    planned = {move.key for move in target.planned}
+    completed = {move.key for move in target.completed}
+    check.that(len(planned) == len(target.planned), "a planned move occurs twice")
+    check.that(len(completed) == len(target.completed), "a completed move occurs twice")
+    check.that(completed <= planned, "a completed move was never planned")
+
+
+class _Place(NamedTuple):
+    """The paths of a target that its moves are checked against, made once for thousands of them."""
+
+    store_path: str
+    sessions_dir: str
+    archive_dir: str
+
+    @classmethod
+    def of(cls, target: TargetRecord) -> _Place:
+        return cls(str(target.store_path), str(target.sessions_dir), str(target.archive_dir))
+
+
+def _parse_move(item: Any, place: _Place, check: _Checker) -> Move:
     check.that(isinstance(item, dict), "a move is no object")
     check.that(item.get("kind") in _KINDS, "the kind of a move is unknown")
-    source = check.absolute(item.get("sourcePath"), "sourcePath")
-    archive = check.absolute(item.get("archivePath"), "archivePath")
-    check.that(archive.parent == target.archive_dir, "an archive path lies outside the archive directory")
+    source = check.normal(item.get("sourcePath"), "sourcePath")
+    archive = check.normal(item.get("archivePath"), "archivePath")
+    check.that(os.path.dirname(archive) == place.archive_dir, "an archive path lies outside the archive directory")
     if item["kind"] == "legacy-store":
-        check.that(source == target.store_path, "the index of a move is not the target's")
+        check.that(source == place.store_path, "the index of a move is not the target's")
     else:
-        check.that(source.parent == target.sessions_dir, "a source path lies outside the sessions directory")
+        inside = os.path.dirname(source) == place.sessions_dir
+        check.that(inside, "a source path lies outside the sessions directory")
     key = item.get("sessionKey")
     check.that(key is None or isinstance(key, str), "sessionKey is no text")
-    artifact = None if item.get("artifact") is None else _parse_artifact(item["artifact"], target, archive, check)
-    return Move(source, archive, item["kind"], artifact, key)
+    artifact = None if item.get("artifact") is None else _parse_artifact(item["artifact"], place, archive, check)
+    return Move(Path(source), Path(archive), item["kind"], artifact, key)
 
 
-def _parse_artifact(item: Any, target: TargetRecord, archive: Path, check: _Checker) -> Artifact:
+def _parse_artifact(item: Any, place: _Place, archive: str, check: _Checker) -> Artifact:
     check.that(isinstance(item, dict), "an artifact is no object")
     check.that(item.get("classification") in _CLASSIFICATIONS, "the classification of an artifact is unknown")
     reason = item.get("reason")
@@ -327,7 +376,7 @@ def _parse_artifact(item: Any, target: TargetRecord, archive: Path, check: _Chec
     dependencies = item.get("dependencies", [])
     check.that(isinstance(dependencies, list), "dependencies is no list")
     for dependency in dependencies:
-        inside = isinstance(dependency, str) and Path(dependency).parent == target.sessions_dir
+        inside = isinstance(dependency, str) and os.path.dirname(dependency) == place.sessions_dir
         check.that(inside, "a dependency lies outside the sessions directory")
     disposal = item.get("disposal")
     _check_disposal(disposal, archive, check)
@@ -348,7 +397,7 @@ def _parse_identity(item: Any, check: _Checker) -> FileIdentity:
     return FileIdentity(numbers[0], numbers[1], numbers[2], size, digest)
 
 
-def _check_disposal(disposal: Any, archive: Path, check: _Checker) -> None:
+def _check_disposal(disposal: Any, archive: str, check: _Checker) -> None:
     check.that(isinstance(disposal, dict), "an artifact has no disposal")
     state = disposal.get("state")
     check.that(state in ("retained", "pending-disposal", "disposed"), "the disposal state is unknown")
@@ -358,7 +407,7 @@ def _check_disposal(disposal: Any, archive: Path, check: _Checker) -> None:
         claim = Path(check.text(disposal, "claimPath"))
         check.text(disposal, "intendedAt")
         check.that(disposal.get("phase") in ("intent", "unlink-pending"), "the disposal phase is unknown")
-        inside = claim.parent == archive.parent and _CLAIM.fullmatch(claim.name) is not None
+        inside = str(claim.parent) == os.path.dirname(archive) and _CLAIM.fullmatch(claim.name) is not None
         check.that(inside, "a disposal claim lies outside the archive directory")
 
 
@@ -402,6 +451,37 @@ def _target_as_json(target: TargetRecord) -> dict[str, Any]:
         "plannedMoves": [_move_as_json(move) for move in target.planned],
         "validationBeforeArchive": target.validation,
     }
+
+
+def _parted(document: dict[str, Any], name: str) -> tuple[bytes, bytes]:
+    """The text of an object before and behind the empty list that is its member `name`.
+
+    A line end stands in such a text only where the object has one, never in a string.
+    """
+    text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    marker = f'\n  "{name}": '.encode()
+    start = text.index(marker + b"[]") + len(marker)
+    return text[:start], text[start + 2 :]
+
+
+def _target_text(target: TargetRecord, bare: dict[str, Any]) -> Iterator[bytes]:
+    """A target's text at its place in the file; `bare` is the same without moves."""
+    head, rest = _parted(bare, "completedMoves")
+    # `plannedMoves` comes later, so it is in the rest.
+    marker = b'\n  "plannedMoves": '
+    start = rest.index(marker + b"[]") + len(marker)
+    yield head.replace(b"\n", b"\n    ")
+    yield from _moves_text(target.completed)
+    yield rest[:start].replace(b"\n", b"\n    ")
+    yield from _moves_text(target.planned)
+    yield rest[start + 2 :].replace(b"\n", b"\n    ")
+
+
+def _moves_text(moves: list[Move]) -> Iterator[bytes]:
+    for number, move in enumerate(moves):
+        text = orjson.dumps(_move_as_json(move), option=orjson.OPT_INDENT_2)
+        yield (b",\n        " if number else b"[\n        ") + text.replace(b"\n", b"\n        ")
+    yield b"\n      ]" if moves else b"[]"
 
 
 def _move_as_json(move: Move) -> dict[str, Any]:

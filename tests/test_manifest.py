@@ -5,13 +5,17 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from openclaw_cli import manifest
+from openclaw_cli.durable import identity_of
 from openclaw_cli.errors import Issue
+from openclaw_cli.migration import archiving
 
 NOW = 1_796_000_000_000
 
@@ -154,3 +158,67 @@ def test_saving_beside_the_targets_gives_the_same_file(document: dict[str, Any],
     with pytest.raises(manifest.ManifestInvalidError):
         run.save_beside_targets()
     assert whole == path.read_bytes()
+
+
+def many(root: Path, count: int) -> tuple[manifest.TargetRecord, list[manifest.Move]]:
+    """A target with `count` files and a planned move of each."""
+    sessions = root / "agents/main/sessions"
+    sessions.mkdir(parents=True)
+    record = manifest.TargetRecord("main", sessions / "sessions.json", root / "agents/main/agent/a.sqlite")
+    moves = []
+    for number in range(count):
+        path = sessions / f"{number}.jsonl"
+        path.write_text(f"{number}\n")
+        artifact = manifest.Artifact(identity_of(path), "imported", "verified-import-original", (str(path),))
+        moves.append(
+            manifest.Move(path, record.archive_dir / f"{number}.imported", "transcript", artifact, "k\n\u2028")
+        )
+    return record, moves
+
+
+def test_text_in_pieces_is_that_of_the_whole_document(tmp_path: Path) -> None:
+    """A manifest that is written move by move has the bytes that its document has when it is written at once."""
+    record, moves = many(tmp_path, 3)
+    empty = manifest.TargetRecord("other", tmp_path / "o/sessions/sessions.json", tmp_path / "o/agent/a.sqlite")
+    run = manifest.create(tmp_path, [record, empty], now_ms=NOW)
+    run.plan_moves(record, moves)
+    run.record_moves(record, moves[:2])
+    run.record_outcome(record, "passed", [Issue("c", "error", 'a "targets": [] \n  "plannedMoves": []')])
+    run.manifest.extra = {"later": {"targets": []}}
+    run.complete(NOW)
+    whole = orjson.dumps(run.manifest.as_json(), option=orjson.OPT_INDENT_2) + b"\n"
+    assert whole == run.path.read_bytes()
+    assert run.manifest == manifest.read(run.path).manifest
+
+
+def test_wrong_move_is_refused_also_behind_good_ones(tmp_path: Path) -> None:
+    """Moves that come later are checked like the first ones."""
+    record, moves = many(tmp_path, 2)
+    run = manifest.create(tmp_path, [record], now_ms=NOW)
+    run.plan_moves(record, moves[:1])
+    before = run.path.read_bytes()
+    with pytest.raises(manifest.ManifestInvalidError):
+        run.plan_moves(record, [replace(moves[1], archive_path=tmp_path / "elsewhere")])
+    assert before == run.path.read_bytes()
+    with pytest.raises(manifest.ManifestInvalidError):
+        manifest.create(tmp_path, [replace(record, planned=[], completed=moves[:1])], now_ms=NOW)
+
+
+def test_number_of_records_does_not_grow_with_the_number_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest is written whole for each record: 64 moves in the first one, twice as many in each that follows."""
+    record, moves = many(tmp_path, 64 + 128 + 10)
+    run = manifest.create(tmp_path, [record], now_ms=NOW)
+    run.plan_moves(record, moves)
+    sizes: list[int] = []
+    save = manifest.Run.save
+
+    def counted(self: manifest.Run) -> None:
+        sizes.append(len(record.completed))
+        save(self)
+
+    monkeypatch.setattr(manifest.Run, "save", counted)
+    done, issues = archiving.perform(run, record, moves)
+    assert (len(moves), []) == (len(done), issues)
+    assert [64, 192, 202] == sizes
