@@ -52,7 +52,7 @@ def doctor(run_cli: Callable[..., Any]) -> Doctor:
 
 
 COUNTED = ("linesTotal", "linesLost", "linesSalvageable", "damage", "legacyEntries", "referencedTranscriptFiles")
-MOVES = {"index_kept", "transcript_archive_failed", "stale_lock"}
+MOVES = {"transcript_archive_failed", "stale_lock"}
 
 
 def both(doctor: Doctor, state: Path, *options: str) -> tuple[int, dict[str, Any]]:
