@@ -1,0 +1,155 @@
+"""What the commands of the group `doctor` share: options, targets, one run with a bar, its report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from openclaw_cli.cli import output, ownership
+from openclaw_cli.cli.options import Common
+from openclaw_cli.config import Config, Target, environment
+from openclaw_cli.config.values import parse_size_bytes
+from openclaw_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from openclaw_cli.migration.job import Job
+    from openclaw_cli.migration.reporting import Report
+    from openclaw_cli.storage.connection import Timeouts
+
+MaxLine = Annotated[
+    str | None,
+    typer.Option(
+        "--max-line",
+        metavar="SIZE",
+        help="Longest line to read; a longer one ends its session. Default: import.maxLine, which is 256mb.",
+    ),
+]
+SkipEmpty = Annotated[bool, typer.Option("--skip-empty", help="Leave out rows that have no transcript.")]
+PreferIndex = Annotated[
+    bool, typer.Option("--prefer-index", help="Let a row of the index replace a newer one of the store.")
+]
+RebuildIndex = Annotated[
+    bool,
+    typer.Option(
+        "--rebuild-index",
+        help="Where sessions.json is empty or torn, take the sessions from the headers of their transcripts, as"
+        " agent:<id>:recovered:<session id>; the broken index goes to the archive. A missing index needs no flag.",
+    ),
+]
+Salvage = Annotated[
+    bool,
+    typer.Option(
+        "--salvage",
+        help="Read on behind damage: every whole record comes in, also from torn, spliced and NUL-ridden lines; each"
+        " lost range is named by line, byte and length, and gives status 3.",
+    ),
+]
+AssumeStopped = Annotated[
+    bool, typer.Option("--assume-stopped", help="No gateway runs anywhere, whatever lock files say.")
+]
+AllowOwner = Annotated[
+    bool, typer.Option("--allow-owner", help="Write although the state directory belongs to another user.")
+]
+MODES = (0, 3, 10, 11, 12, 13)
+
+
+def rules_of(
+    config: Config,
+    max_line: str | None,
+    skip_empty: bool = False,
+    prefer_index: bool = False,
+    rebuild_index: bool = False,
+    keep_index: bool = False,
+    salvage: bool = False,
+) -> Any:
+    """What the options and settings say about one import."""
+    from openclaw_cli.migration.plan import Rules
+
+    return Rules(
+        main_key=config.main_key,
+        agents=config.agents if config.roster_is_explicit else None,
+        scope=str(config.get("session.scope", None).value or "per-sender"),
+        max_line_bytes=max_line_bytes(config, max_line),
+        skip_empty=skip_empty,
+        prefer_index=prefer_index,
+        keep_index=keep_index,
+        rebuild_index=rebuild_index,
+        salvage=salvage,
+    )
+
+
+def max_line_bytes(config: Config, text: str | None) -> int:
+    """The flag, else the setting. Raises `UsageError` for nothing."""
+    limit = config.get("import.maxLine").value if text is None else parse_size_bytes(text)
+    if limit <= 0:
+        raise UsageError("--max-line must be more than nothing")
+    return int(limit)
+
+
+def timeouts(config: Config) -> Timeouts:
+    """The limits of a writer, which only the environment changes."""
+    from openclaw_cli.storage.connection import Timeouts
+
+    names = ("locks.acquireTimeout", "locks.stale", "locks.maxHold")
+    return Timeouts(*(int(config.get(name).value) for name in names))
+
+
+def targets_of(
+    common: Common,
+    config: Config,
+    archived: Collection[str] | None = None,
+    *,
+    rebuild: bool = False,
+    writes: bool = False,
+) -> tuple[Target, ...]:
+    """The stores of the run. A named file that is no index is refused here, before a lock makes files beside it."""
+    from openclaw_cli.migration import recognition
+
+    ownership.judge_remote(common, config, writes=writes)
+    targets = common.targets(config, archived=archived)
+    if common.store:
+        for target in targets:
+            recognition.require_index(target, rebuild=rebuild)
+    return targets
+
+
+def job_of(
+    common: Common, config: Config, rules: Any, archived: Collection[str] | None = None, *, writes: bool = False
+) -> Job:
+    """The run as the migration takes it."""
+    from openclaw_cli.config.paths import agent_target
+    from openclaw_cli.migration.job import Job
+
+    targets = targets_of(common, config, archived, rebuild=rules.rebuild_index, writes=writes)
+
+    def target_of(agent_id: str) -> Target:
+        known = next((target for target in targets if target.agent_id == agent_id), None)
+        return known or agent_target(config, common.state_dir, agent_id, environment())
+
+    return Job(common.state_dir, targets, rules, common.now_ms, target_of, timeouts=timeouts(config))
+
+
+def with_progress(common: Common, job: Job, word: str, act: Any, more_bytes: int = 0) -> Report:
+    """Plan, then act with a bar by bytes of the transcripts, labelled with the `word` of the command."""
+    from dataclasses import replace
+
+    from openclaw_cli.migration.job import plan_all
+
+    plans = plan_all(job)
+    total = sum(plan.source_bytes for plan in plans) + more_bytes
+    with output.Progress(total, word, common) as bar:
+        return act(replace(job, on_bytes=bar.advance), plans)
+
+
+def preview(report: Report, common: Common, targets: tuple[Target, ...], **allowed: bool) -> int:
+    """Print a preview, with what the run itself would meet of locks."""
+    report.issues[:0] = ownership.foreseen(common, targets, **allowed)
+    return emit(report, common, dry_run=True)
+
+
+def emit(report: Report, common: Common, *, dry_run: bool) -> int:
+    """Print a report; its status is the command's."""
+    output.emit(report.as_json(dry_run=dry_run), lambda: report.text(dry_run=dry_run), common)
+    return int(report.status())
