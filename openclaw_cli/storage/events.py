@@ -202,7 +202,7 @@ class _Appender:
         state = projections.read_state(self._store, self._session_id)
         self._projecting = not projections.needs_rebuild(self._store, self._session_id, state)
         self._projected_any = False
-        self._cursor = Cursor() if state is None else Cursor(state[0], state[1], state[3], state[4])
+        self._cursor = projections.cursor_at(self._store, self._session_id, state)
         self._writer = RowWriter(self._store, self._session_id)
         source = iter(events)
         while batch := _batch(source):

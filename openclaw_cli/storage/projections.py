@@ -16,7 +16,7 @@ import orjson
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import decode
 from openclaw_cli.transcript.entries import JS_SPACE, TEXT_TYPES, timestamp_ms
-from openclaw_cli.transcript.tree import Tree, flags_of, is_projected
+from openclaw_cli.transcript.tree import Cursor, Tree, flags_of, is_projected
 
 BATCH_ROWS = 512
 """Rows that are gathered for one executemany."""
@@ -173,6 +173,36 @@ def needs_rebuild(store: Store, session_id: str, state: IndexState | None) -> bo
         return latest is not None
     pending = "SELECT 1 FROM session_transcript_active_events WHERE session_id = ? AND context_eligible IS NULL LIMIT 1"
     return store.value(pending, (session_id,)) is not None
+
+
+def cursor_at(store: Store, session_id: str, state: IndexState | None) -> Cursor:
+    """The cursor that goes on behind `state`.
+
+    A state does not say whether its path only grew or was resolved over the tree. Where the path ends at the leaf both
+    go on alike; where it does not (a control chose another place, a side entry came last), a resolved one must be
+    resolved again, and the events themselves tell which it is.
+    """
+    if state is None:
+        return Cursor()
+    cursor = Cursor(state.indexed_seq, state.leaf_event_id, state.active_event_count, state.active_message_count)
+    cursor.broken = not _ends_at_leaf(store, session_id, state) and not _has_only_grown(store, session_id)
+    return cursor
+
+
+def _ends_at_leaf(store: Store, session_id: str, state: IndexState) -> bool:
+    path = "SELECT event_seq FROM session_transcript_active_events WHERE session_id = ?"
+    last = store.value(f"{path} ORDER BY active_position DESC LIMIT 1", (session_id,))
+    leaf = "SELECT seq FROM transcript_event_identities WHERE session_id = ? AND event_id = ?"
+    return last is not None and last == store.value(leaf, (session_id, state.leaf_event_id))
+
+
+def _has_only_grown(store: Store, session_id: str) -> bool:
+    cursor = Cursor()
+    for seq, event in navigation_facts(store, session_id):
+        cursor.advance(seq, event)
+        if cursor.broken:
+            return False
+    return True
 
 
 class Resolved:
