@@ -106,6 +106,7 @@ class Stores:
             store = connection.open_write(path, agent_id=target.agent_id, timeouts=timeouts)
         else:
             store = connection.create(path, agent_id=target.agent_id, now_ms=self._job.now_ms, timeouts=timeouts)
+        space.prepare_load(store)
         sessions.set_main_key(store, self._job.rules.main_key, self._job.now_ms)
         return store
 

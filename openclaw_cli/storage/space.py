@@ -30,6 +30,10 @@ VACUUM_PROGRESS_STEPS = 10_000
 AUTO_VACUUM = ("none", "full", "incremental")
 """Names of the values of `PRAGMA auto_vacuum`."""
 
+LOADING_LOG_PAGES = 8192
+"""Pages (32 MiB) that a load lets the log grow by before SQLite writes it back by itself. With SQLite's 1,000 the same
+inner pages of the trees are copied many times over; the log is emptied at the end of the load either way."""
+
 OnProgress = Callable[[], None]
 
 
@@ -81,6 +85,11 @@ class Measure:
     def unused_bytes(self) -> int:
         """What the files have beyond the pages in use: the least that compacting gives back."""
         return max(0, self.file_bytes - (self.pages - self.freelist_pages) * self.page_size_bytes)
+
+
+def prepare_load(store: Store) -> None:
+    """Let the log of this connection grow as suits many rows at once; nothing of that is stored in the database."""
+    store.execute(f"PRAGMA wal_autocheckpoint={LOADING_LOG_PAGES}").fetchall()
 
 
 def checkpoint(store: Store, mode: Mode, *, wait_ms: int = 0) -> Checkpoint:

@@ -21,7 +21,7 @@ FLAT_FIELDS = (
     "MediaStaged",
     "MediaWorkspaceDir",
 )
-_CARRIERS = frozenset((*FLAT_FIELDS, "media", "__openclaw"))
+MEDIA_CARRIERS = frozenset((*FLAT_FIELDS, "media", "__openclaw"))
 _BARE_KINDS = frozenset(("image", "audio", "video", "document", "sticker", "unknown"))
 _SAFE_INTEGER = 2**53 - 1
 
@@ -34,7 +34,7 @@ def canonical_media(message: dict[str, Any]) -> dict[str, Any] | None:
     Also None when fewer types than attachments are given, so that nobody can tell which type belongs to which: the
     real import gives up on such a message, here it stays as it is.
     """
-    if _CARRIERS.isdisjoint(message):
+    if MEDIA_CARRIERS.isdisjoint(message):
         return None
     marks = message.get("__openclaw")
     stored = _list(marks.get("media")) if isinstance(marks, dict) else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from openclaw_cli import jstext
-from openclaw_cli.transcript.media import canonical_media
+from openclaw_cli.transcript.media import MEDIA_CARRIERS, canonical_media
 
 CURRENT_VERSION = 3
 
@@ -33,6 +33,8 @@ _CHECKPOINTS = frozenset(
     ("anthropic-compaction", "openai-responses-compaction", "openai-responses-retained-compaction")
 )
 _RETIRED_PROVIDERS = frozenset(("codex", "openai-codex"))
+_FIXED_ROLES = ("user", "toolResult")
+"""Roles of messages that version 3 has no other name or form for."""
 _RETIRED_API, _CURRENT_API = "openai-codex-responses", "openai-chatgpt-responses"
 _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -99,7 +101,7 @@ class Upgrader:
         value = record.value
         if self._plan is None:
             self._plan = Plan(0, _version(value)) if _is_header(value) else Plan(-1, 1)
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or (self._version >= CURRENT_VERSION and _is_current(value)):
             return value, False
         changed = _load(value)
         if self._index == self._plan.header_index:
@@ -186,6 +188,20 @@ def _base36(number: int) -> str:
 def _message(entry: dict[str, Any]) -> dict[str, Any] | None:
     message = entry.get("message")
     return message if isinstance(message, dict) else None
+
+
+def _is_current(entry: dict[str, Any]) -> bool:
+    """Whether an entry of version 3 is a message that surely has its present form: nearly every one has."""
+    message = entry.get("message")
+    if entry.get("type") != "message" or type(message) is not dict or type(message.get("content")) is not list:
+        return False
+    if not MEDIA_CARRIERS.isdisjoint(message):
+        return False
+    if message.get("role") == "assistant":
+        provider, api = message.get("provider"), message.get("api")
+        # Every retired name has the word in it; a blank around it or another case changes nothing in that.
+        return not (type(provider) is str and "codex" in provider.lower()) and api != _RETIRED_API
+    return message.get("role") in _FIXED_ROLES and "provider" not in message and "api" not in message
 
 
 def _load(entry: dict[str, Any]) -> bool:
