@@ -330,6 +330,8 @@ def test_ctrl_c_ends_a_long_statement(store: Store, database: Path) -> None:
     while process.poll() is None and time.monotonic() - start < 30:
         process.send_signal(signal.SIGINT)
         os.sched_yield()
+    # One that does not stop would take a processor for ever.
+    process.kill()
     _, errors = process.communicate(timeout=30)
     assert b"KeyboardInterrupt" in errors
 
