@@ -17,6 +17,7 @@ from openclaw_cli.errors import Issue
 from openclaw_cli.jstext import dumps, stringify
 from openclaw_cli.migration import legacy_ids
 from openclaw_cli.migration.discovery import Source
+from openclaw_cli.migration.headers import is_header, new_header, with_header
 from openclaw_cli.migration.parents import Parents
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.transcript.rewrites import Repair, Rewrites, may_hold_rewrites, repaired
@@ -86,7 +87,7 @@ class Reading:
         found = self._plan(first)
         if self._lost_header(first, found):
             found = Plan(-1, CURRENT_VERSION) if _is_linked(first.value) else found
-            header = _new_header(self.session_id, first.value)
+            header = new_header(self.session_id, first.value)
             self.header_rebuilt = True
             self.offered += 1
             yield self.tally.damage[0].line, dumps(header), header
@@ -147,7 +148,7 @@ class Reading:
         return search.repair()
 
     def _records(self, stream: Any, tally: jsonl.Tally, on_bytes: OnBytes | None) -> Iterator[jsonl.Record]:
-        return jsonl.read(
+        records = jsonl.read(
             stream,
             file=str(self.source.path),
             policy=self._policy,
@@ -155,6 +156,7 @@ class Reading:
             max_line_bytes=self._max_line_bytes,
             on_bytes=on_bytes,
         )
+        return with_header(records, tally, self.source.path)
 
     def issues(self, session_key: str | None) -> list[Issue]:
         """What the pass found, for the report."""
@@ -246,21 +248,9 @@ def lines_of(
     return lines
 
 
-def is_header(value: object) -> bool:
-    """Whether a row is a session header."""
-    return isinstance(value, dict) and value.get("type") == "session"
-
-
 def _is_linked(value: object) -> bool:
     """Whether a row has the links of versions 2 to 4, so that a missing header does not make it one of version 1."""
     return isinstance(value, dict) and isinstance(value.get("id"), str) and "parentId" in value
-
-
-def _new_header(session_id: str, first: object) -> dict[str, Any]:
-    """The header of a transcript that lost its own: nothing in it is guessed (store format §5)."""
-    moment = first.get("timestamp") if isinstance(first, dict) else None
-    stated = moment if isinstance(moment, str) else ""
-    return {"type": "session", "version": CURRENT_VERSION, "id": session_id, "timestamp": stated, "cwd": ""}
 
 
 def _damage_issue(tally: jsonl.Tally, session_key: str | None, policy: jsonl.Policy) -> Issue:

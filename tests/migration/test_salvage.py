@@ -236,3 +236,34 @@ def test_salvage_twice(case: Callable[[str], Case], doctor: Any) -> None:
     assert (status, 0) == (again, second["importedTranscriptEvents"])
     assert stored == texts(state, state.source.stem)
     assert [damage(first), codes(first)] == [damage(second), codes(second)]
+
+
+@pytest.mark.parametrize("byte", [b"\xff", b"\x01"], ids=["bad-utf8", "control-char"])
+def test_a_header_with_bad_content_is_still_the_header(byte: bytes, tmp_path: Path, doctor: Any) -> None:
+    """Without it the entries would count as version 1 and get new ids; and a salvage would then store them again."""
+    sessions = tmp_path / "agents/main/sessions"
+    sessions.mkdir(parents=True)
+    session = "11111111-2222-4333-8444-555555555555"
+    header = b'{"type":"session","version":3,"id":"%s","timestamp":"2026-09-01T00:00:00Z","cwd":"/a%s"}\n'
+    rows = [
+        {"type": "message", "id": f"m{n}", "parentId": f"m{n - 1}" if n else None, "message": {"role": "user"}}
+        for n in range(3)
+    ]
+    lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    (sessions / f"{session}.jsonl").write_bytes(header % (session.encode(), byte) + lines)
+    (sessions / "sessions.json").write_text(json.dumps({"agent:main:explicit:x": {"sessionId": session}}))
+
+    state = Case(tmp_path)
+    expected, preview = doctor("dry-run", state)
+    status, done = doctor("import", state)
+    assert expected == status
+    assert preview["targets"][0]["damage"] == done["targets"][0]["damage"]
+    assert ["salvaged"] == [place["action"] for place in done["targets"][0]["damage"]]
+    assert 4 == done["totals"]["importedTranscriptEvents"]
+    assert [session, "m0", "m1", "m2"] == [json.loads(text)["id"] for text in texts(state, session)]
+
+    doctor("restore", state)
+    _, again = doctor("import", state, "--salvage")
+    check(state)
+    assert 0 == again["totals"]["importedTranscriptEvents"]
+    assert 4 == again["totals"]["validatedTranscriptEvents"]
