@@ -19,8 +19,9 @@ from openclaw_cli.errors import RefusedError
 from openclaw_cli.storage import projections
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import compressed, decode, has_escape
+from openclaw_cli.storage.identities import INSERT_IDENTITY, Identity, identity_of, storable_rows
 from openclaw_cli.storage.projections import LONG_TEXT, ActiveRow, IndexState, RowWriter, searchable, storable
-from openclaw_cli.transcript.entries import JS_SPACE, timestamp_ms
+from openclaw_cli.transcript.entries import timestamp_ms
 from openclaw_cli.transcript.tree import Cursor, Position
 
 BATCH_EVENTS = 256
@@ -33,11 +34,6 @@ _INSERT_EVENT = (
     "(session_id, seq, event_json, created_at, event_zstd, event_utf8_bytes, navigation_json)"
     # Texts are bound as bytes: turning them into strings and back costs more than anything else that happens here.
     " VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?, CAST(? AS TEXT))"
-)
-_INSERT_IDENTITY = (
-    "INSERT INTO transcript_event_identities"
-    "(session_id, event_id, seq, event_type, parent_id, message_idempotency_key, created_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -60,36 +56,6 @@ class Appended:
     repeated: int = 0
     divergent: list[Divergent] = field(default_factory=list)
     rebuilt: bool = False
-
-
-class Identity(NamedTuple):
-    """The columns of `transcript_event_identities` that come out of the event itself."""
-
-    event_id: str
-    event_type: str | None
-    parent_id: str | None
-    idempotency_key: str | None
-
-
-def identity_of(event: Any) -> Identity | None:
-    """Identity of an event as the store holds it (U+FFFD for surrogates); None without a nonblank string `id`."""
-    if type(event) is not dict:
-        return None
-    own = event.get("id")
-    own = own.strip(JS_SPACE) if type(own) is str else ""
-    if not own:
-        return None
-    kind, parent, message = event.get("type"), event.get("parentId"), event.get("message")
-    key = message.get("idempotencyKey") if type(message) is dict else None
-    if not own.isascii():
-        own = storable(own)
-    key = storable(key) if type(key) is str and not key.isascii() else key
-    return Identity(
-        own,
-        kind if type(kind) is str else None,
-        parent if type(parent) is str else None,
-        (key.strip(JS_SPACE) or None) if type(key) is str else None,
-    )
 
 
 def append(
@@ -273,7 +239,7 @@ class _Appender:
         self._result.new += len(rows)
         rows.clear()
         self._writer.flush()
-        self._store.executemany(_INSERT_IDENTITY, _storable_identities(identity_rows))
+        self._store.executemany(INSERT_IDENTITY, storable_rows(identity_rows))
 
     def _open_session(self, at_ms: int) -> None:
         ensure_root(self._store, self._session_key, self._session_id, at_ms)
@@ -441,10 +407,3 @@ def _batch(source: Iterator[tuple[bytes, Any]]) -> list[tuple[bytes, Any]]:
         if size >= BATCH_BYTES:
             break
     return batch
-
-
-def _storable_identities(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """`rows` with lone surrogates replaced; the usual batch has none and comes back as it is."""
-    if all(row[1].isascii() and (row[4] or "").isascii() and (row[5] or "").isascii() for row in rows):
-        return rows
-    return [tuple(storable(column) if type(column) is str else column for column in row) for row in rows]

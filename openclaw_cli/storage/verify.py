@@ -17,7 +17,7 @@ from openclaw_cli.errors import CorruptError
 from openclaw_cli.storage import columns, projections
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import decode
-from openclaw_cli.storage.events import Identity, identity_of
+from openclaw_cli.storage.identities import Identity, identity_of
 from openclaw_cli.storage.navigation import navigation
 from openclaw_cli.storage.projections import ActiveRow, IndexState, Resolved, parse, searchable, storable
 from openclaw_cli.transcript.entries import timestamp_ms
