@@ -5,7 +5,7 @@ _openclaw_cli() {
     for word in "${before[@]}"; do
         if [[ -n $skip ]]; then skip=""; continue; fi
         case "$word" in
-            --active|--agent|--archived|--card-tokens|--config|--file|--keep-last|--labels|--limit|--max-line|--now|--output|--state-dir|--store|--top|--wait|-o) skip=1 ;;
+            --active|--agent|--archived|--card-tokens|--config|--export-readable|--file|--keep-last|--labels|--limit|--max-line|--now|--output|--state-dir|--store|--top|--wait|-o) skip=1 ;;
             -*) ;;
             *) case "$path $word" in
                 ' doctor') path="$path $word" ;;
@@ -14,6 +14,7 @@ _openclaw_cli() {
                 ' doctor import') path="$path $word" ;;
                 ' doctor validate') path="$path $word" ;;
                 ' doctor restore') path="$path $word" ;;
+                ' doctor recover') path="$path $word" ;;
                 ' doctor compact') path="$path $word" ;;
                 ' sessions') path="$path $word" ;;
                 ' sessions list') path="$path $word" ;;
@@ -34,6 +35,7 @@ _openclaw_cli() {
         --archived) COMPREPLY=($(compgen -W "hide include only" -- "$current")); return ;;
         --card-tokens) COMPREPLY=(); return ;;
         --config) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --export-readable) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --file) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --keep-last) COMPREPLY=(); return ;;
         --labels) COMPREPLY=($(compgen -W "auto de en" -- "$current")); return ;;
@@ -49,12 +51,13 @@ _openclaw_cli() {
     esac
     case "$path" in
         "") COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
-        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore compact -h --help" -- "$current")) ;;
+        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore recover compact -h --help" -- "$current")) ;;
         ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor import') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --keep-index --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor validate') COMPREPLY=($(compgen -W "--max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor restore') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor recover') COMPREPLY=($(compgen -W "--export-readable --max-line --salvage --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor compact') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions') COMPREPLY=($(compgen -W "list --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;

@@ -88,9 +88,13 @@ class Run:
         self.save()
 
     def record_outcome(self, target: TargetRecord, validation: Validation, issues: Iterable[Issue]) -> None:
-        """Record whether the rows were found in the store, and the target's findings so far."""
+        """Record whether the rows were found in the store, and the target's errors so far.
+
+        Warnings stay out: the real program takes a run with a finding that it does not know for a failed one, and
+        would move everything back.
+        """
         target.validation = validation
-        target.issues = [issue_as_json(issue) for issue in issues]
+        target.issues = [issue_as_json(issue) for issue in issues if issue.severity == "error"]
         self.save()
 
     def complete(self, now_ms: int, *, failed: bool = False) -> None:

@@ -117,7 +117,7 @@ def _obstacle(store: Store, places: Iterable[Place]) -> OpenClawError | None:
     """What would keep a run from compacting this store, as far as reading can tell."""
     try:
         for issue in store.issues:
-            raise RefusedError(issue.message, hint="move the -wal file away after a backup", code=issue.code)
+            raise RefusedError(issue.message, hint="openclaw-cli doctor recover puts it aside", code=issue.code)
         connection.require_current_schema(store)
         _require_room(store.path, places)
     except RefusedError as error:
@@ -200,7 +200,7 @@ def _require_whole(store: Store, found: Sequence[str], when: str) -> None:
     if found:
         raise CorruptError(
             f"{store.path} fails its check, {when}: {len(found)} fault(s), the first: {found[0]}",
-            hint="restore it from a backup; what was imported: openclaw-cli doctor restore",
+            hint="openclaw-cli doctor recover; what is readable first: --export-readable DIR",
             faults=len(found),
         )
 

@@ -21,7 +21,10 @@ _LISTED_SALVAGED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run over one or more stores. `target_of` gives the store of any agent (a row may belong to another)."""
+    """One run over one or more stores. `target_of` gives the store of any agent (a row may belong to another).
+
+    `original_dir`: where the transcripts lay at their first import, when they are read from somewhere else.
+    """
 
     state_dir: Path
     targets: tuple[Target, ...]
@@ -30,6 +33,7 @@ class Job:
     target_of: Callable[[str], Target]
     timeouts: Timeouts = field(default_factory=Timeouts)
     on_bytes: OnBytes | None = None
+    original_dir: Path | None = None
 
 
 def plan_all(job: Job) -> list[TargetPlan]:
@@ -63,6 +67,7 @@ def open_reading(session: SessionPlan, job: Job, store: Store | None = None) -> 
         policy=rules.policy,
         on_bytes=job.on_bytes,
         store=store,
+        original_dir=job.original_dir,
     )
 
 

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from openclaw_cli import jsonl
@@ -32,7 +33,7 @@ class Reading:
     `events` is iterated once; then `tally`, `identity` and `header_missing` say what was met. `identity` is that of
     exactly the bytes that were parsed. Under the policy SALVAGE `parents` looks for breaks, and a header that was lost
     with the beginning of the file is made anew (`header_rebuilt`). `store` is asked for the ids that rows of version 1
-    already have (`legacy_ids`).
+    already have (`legacy_ids`). `original_dir`: where the file lay when it was imported first, if not where it is.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Reading:
         policy: jsonl.Policy = jsonl.Policy.IMPORT,
         on_bytes: OnBytes | None = None,
         store: Store | None = None,
+        original_dir: Path | None = None,
     ) -> None:
         self.source = source
         self.session_id = session_id
@@ -59,7 +61,8 @@ class Reading:
         self._on_bytes = on_bytes
         self._store = store
         # Ids are made from the path without links, so that a directory that is reached in two ways gives them once.
-        self._original_path = os.path.join(os.path.realpath(source.path.parent), source.name)
+        directory = os.path.realpath(source.path.parent) if original_dir is None else str(original_dir)
+        self._original_path = os.path.join(directory, source.name)
 
     def events(self) -> Iterator[tuple[bytes, Any]]:
         """(JSON text as stored, parsed form) of every event; raises `SourceChangedError` when the file changes."""

@@ -192,10 +192,18 @@ def open_write(path: Path, *, agent_id: str | None, timeouts: Timeouts | None = 
     _require_file(path)
     foreign = foreign_wal(path)
     if foreign is not None:
-        raise RefusedError(foreign.message, hint="move the -wal file away after a backup", code="foreign_wal")
+        raise RefusedError(foreign.message, hint="openclaw-cli doctor recover puts it aside", code="foreign_wal")
     limits = timeouts or Timeouts()
     store = _connect(path, apsw.SQLITE_OPEN_READWRITE, writable=True, timeouts=limits)
     return _checked(store, lambda: _prepare_writer(store, agent_id))
+
+
+def open_repair(path: Path, *, agent_id: str, timeouts: Timeouts | None = None) -> Store:
+    """As `open_write`, for a store whose schema lacks objects: whoever repairs it puts them back."""
+    require_safe_sqlite()
+    _require_file(path)
+    store = _connect(path, apsw.SQLITE_OPEN_READWRITE, writable=True, timeouts=timeouts or Timeouts())
+    return _checked(store, lambda: _identify(store, agent_id))
 
 
 def check_writable(path: Path, *, agent_id: str | None) -> None:
@@ -203,7 +211,7 @@ def check_writable(path: Path, *, agent_id: str | None) -> None:
     require_safe_sqlite()
     with open_read(path, agent_id=agent_id) as store:
         for issue in store.issues:
-            raise RefusedError(issue.message, hint="move the -wal file away after a backup", code=issue.code)
+            raise RefusedError(issue.message, hint="openclaw-cli doctor recover puts it aside", code=issue.code)
         require_current_schema(store)
 
 
@@ -275,14 +283,10 @@ def _connect(path: Path, flags: int, *, writable: bool, timeouts: Timeouts, name
     connection.transaction_mode = "IMMEDIATE" if writable else "DEFERRED"
     connection.set_busy_timeout(timeouts.acquire_ms)
     # A pending SIGINT is seen only while Python runs: this call back lets Ctrl-C end a long statement.
-    connection.set_progress_handler(_go_on, PROGRESS_STEPS)
+    connection.set_progress_handler(lambda: False, PROGRESS_STEPS)
     store = Store(connection, path, writable=writable, timeouts=timeouts)
     store.execute("PRAGMA trusted_schema=OFF").fetchall()
     return store
-
-
-def _go_on() -> bool:
-    return False
 
 
 def _reader(path: Path, *, immutable: bool, query_only: bool) -> Store:

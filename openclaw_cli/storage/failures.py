@@ -20,7 +20,7 @@ def translate(error: apsw.Error, path: Path) -> OpenClawError | apsw.Error:
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return CorruptError(
             f"{path} is damaged: {error}",
-            hint="restore it from a backup; what was imported: openclaw-cli doctor restore",
+            hint="openclaw-cli doctor recover; what is readable first: --export-readable DIR",
             **facts,
         )
     if isinstance(error, apsw.FullError):

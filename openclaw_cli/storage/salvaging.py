@@ -165,6 +165,7 @@ def _own(store: Store, agent_id: str) -> None:
 
 def _connect(store: Store, agent_id: str, now_ms: int, result: Salvaged) -> None:
     """Rows in between that are lost: the row of a key whose windows are there, the window of events that are there."""
+    _rewrite(store, result)
     orphans = (
         "SELECT DISTINCT session_id FROM (SELECT session_id FROM transcript_events"
         " UNION SELECT session_id FROM trajectory_runtime_events)"
@@ -184,15 +185,14 @@ def _connect(store: Store, agent_id: str, now_ms: int, result: Salvaged) -> None
     for key, session_id, at in store.execute(keyless).fetchall():
         events.ensure_root(store, key, session_id, at)
         result.placeholders += 1
-    _rewrite(store, result)
 
 
 def _rewrite(store: Store, result: Salvaged) -> None:
     """Write the entries again whose window or conversation is lost: both follow from the entry."""
     windowless = "current_session_id NOT IN (SELECT session_id FROM session_windows)"
     unheard = (
-        "current_session_id IN (SELECT session_id FROM session_windows WHERE primary_conversation_id NOT IN"
-        " (SELECT conversation_id FROM conversations))"
+        "current_session_id IN (SELECT session_id FROM session_windows WHERE primary_conversation_id IS NOT NULL"
+        " AND primary_conversation_id NOT IN (SELECT conversation_id FROM conversations))"
     )
     sql = f"SELECT session_key, entry_json, updated_at FROM session_nodes WHERE {windowless} OR {unheard}"
     for key, text, at in store.execute(sql).fetchall():

@@ -1,0 +1,71 @@
+"""`doctor recover`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openclaw_cli.cli import doctor_run as run
+from openclaw_cli.cli import options, ownership
+from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped, MaxLine, Salvage
+from openclaw_cli.cli.options import Common
+
+
+def register(members: typer.Typer) -> None:
+    """Add the command to the group."""
+    options.command(
+        members,
+        "recover",
+        example=(
+            "openclaw-cli doctor recover --all-agents --dry-run",
+            "openclaw-cli doctor recover --all-agents --export-readable ./readable",
+        ),
+        exits=MODES,
+        without=("ndjson",),
+    )(recover)
+
+
+def recover(
+    common: Common,
+    export_readable: Annotated[
+        str | None,
+        typer.Option(
+            "--export-readable",
+            metavar="DIR",
+            help="First write every readable session as JSONL below DIR, one directory for each agent.",
+        ),
+    ] = None,
+    max_line: MaxLine = None,
+    salvage: Salvage = False,
+    assume_stopped: AssumeStopped = False,
+    allow_owner: AllowOwner = False,
+) -> int:
+    """Mend damaged stores, finish and close runs that failed, and settle the files that they left behind.
+
+    A store is judged on a private copy. Damaged indexes, search and projections are made anew in place. A store whose
+    rows are damaged is replaced by a new one with every readable row; the damaged files are kept beside it, under one
+    .corrupt-<time> suffix, and what is missing comes from the archived originals. A log of another database is put
+    aside, never applied. Old files whose events are in the store are archived, longer ones imported, different ones
+    kept and named. It ends with clean, repaired or blocked, and with what to do. Run twice, it changes nothing.
+    """
+    from openclaw_cli.migration import recovering, restoring
+
+    config = common.config()
+    rules = run.rules_of(config, max_line, salvage=salvage)
+    archived = restoring.agents_of_manifests(common.state_dir)
+    job = run.job_of(common, config, rules, archived, writes=not common.dry_run)
+    if common.dry_run:
+        allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
+        return run.preview(recovering.preview(job, recovering.diagnose(job)), common, job.targets, **allowed)
+    place = None if export_readable is None else Path(export_readable)
+    report = ownership.owned(
+        common,
+        config,
+        job.targets,
+        lambda: recovering.act(job, recovering.diagnose(job), place),
+        assume_stopped=assume_stopped,
+        allow_owner=allow_owner,
+    )
+    return run.emit(report, common, dry_run=False)
