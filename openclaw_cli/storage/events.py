@@ -224,6 +224,7 @@ class _Appender:
                 # A very long event would otherwise stay in memory in every form that it had on its way: the reader
                 # still holds its value. Nobody needs it any more.
                 event.clear()
+                self._store.execute("PRAGMA shrink_memory").fetchall()
                 self._writer.spool()
         del text, event
         offered.clear()

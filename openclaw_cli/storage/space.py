@@ -34,6 +34,10 @@ LOADING_LOG_PAGES = 8192
 """Pages (32 MiB) that a load lets the log grow by before SQLite writes it back by itself. With SQLite's 1,000 the same
 inner pages of the trees are copied many times over; the log is emptied at the end of the load either way."""
 
+LOADING_CACHE_KIB = 8192
+"""Memory for pages during a load. With SQLite's 2 MiB the pages of one large session are written and read again before
+its transaction ends."""
+
 OnProgress = Callable[[], None]
 
 
@@ -88,8 +92,9 @@ class Measure:
 
 
 def prepare_load(store: Store) -> None:
-    """Let the log of this connection grow as suits many rows at once; nothing of that is stored in the database."""
+    """Give this connection room in memory and log for many rows at once; nothing of that is stored in the database."""
     store.execute(f"PRAGMA wal_autocheckpoint={LOADING_LOG_PAGES}").fetchall()
+    store.execute(f"PRAGMA cache_size=-{LOADING_CACHE_KIB}").fetchall()
 
 
 def checkpoint(store: Store, mode: Mode, *, wait_ms: int = 0) -> Checkpoint:

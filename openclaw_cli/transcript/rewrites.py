@@ -54,7 +54,8 @@ def may_hold_rewrites(path: Path) -> bool:
 
 
 def _is_marked(data: bytes) -> bool:
-    return any(marker in data for marker in MARKERS)
+    one, other = MARKERS
+    return one in data or other in data
 
 
 def _marked_lines(window: bytes) -> Iterator[bytes]:

@@ -84,8 +84,8 @@ def _block_end(text: str, at: int) -> int | None:
         closing = _END_LINE.search(text, at)
         if closing is None:
             return None
-        opening = _BEGIN_LINE.search(text, at)
-        inner = opening is not None and opening.start(1) < closing.start(1)
+        opening = _BEGIN_LINE.search(text, at, closing.start(1))
+        inner = opening is not None
         depth += 1 if inner else -1
         at = opening.end(1) if inner and opening is not None else closing.end(1)
     return at
