@@ -13,6 +13,7 @@ from openclaw_cli.cli.doctor_run import (
     MODES,
     AllowOwner,
     AssumeStopped,
+    GithubIssue,
     MaxLine,
     PreferIndex,
     RebuildIndex,
@@ -71,6 +72,7 @@ def import_sessions(
     ] = False,
     assume_stopped: AssumeStopped = False,
     allow_owner: AllowOwner = False,
+    github_issue: GithubIssue = False,
 ) -> int:
     """Import file-era sessions (sessions.json and JSONL transcripts) into SQLite and archive the originals.
 
@@ -95,7 +97,7 @@ def import_sessions(
         assume_stopped=assume_stopped,
         allow_owner=allow_owner,
     )
-    return run.emit(report, common, dry_run=False)
+    return run.emit(report, common, dry_run=False, github_issue=github_issue)
 
 
 def dry_run(

@@ -9,7 +9,7 @@ import typer
 
 from openclaw_cli.cli import doctor_run as run
 from openclaw_cli.cli import options, ownership
-from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped, MaxLine, Salvage
+from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped, GithubIssue, MaxLine, Salvage
 from openclaw_cli.cli.options import Common
 
 
@@ -41,6 +41,7 @@ def recover(
     salvage: Salvage = False,
     assume_stopped: AssumeStopped = False,
     allow_owner: AllowOwner = False,
+    github_issue: GithubIssue = False,
 ) -> int:
     """Mend damaged stores, finish and close runs that failed, and settle the files that they left behind.
 
@@ -68,4 +69,4 @@ def recover(
         assume_stopped=assume_stopped,
         allow_owner=allow_owner,
     )
-    return run.emit(report, common, dry_run=False)
+    return run.emit(report, common, dry_run=False, github_issue=github_issue)

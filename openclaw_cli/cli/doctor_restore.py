@@ -6,7 +6,7 @@ import typer
 
 from openclaw_cli.cli import doctor_run as run
 from openclaw_cli.cli import options, output, ownership
-from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped
+from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped, GithubIssue
 from openclaw_cli.cli.options import Common
 
 
@@ -25,6 +25,7 @@ def restore(
     common: Common,
     assume_stopped: AssumeStopped = False,
     allow_owner: AllowOwner = False,
+    github_issue: GithubIssue = False,
 ) -> int:
     """Move archived originals back to where they were before the import, for a downgrade to an older OpenClaw.
 
@@ -53,4 +54,4 @@ def restore(
         assume_stopped=assume_stopped,
         allow_owner=allow_owner,
     )
-    return run.emit(report, common, dry_run=False)
+    return run.emit(report, common, dry_run=False, github_issue=github_issue)

@@ -52,6 +52,14 @@ AssumeStopped = Annotated[
 AllowOwner = Annotated[
     bool, typer.Option("--allow-owner", help="Write although the state directory belongs to another user.")
 ]
+GithubIssue = Annotated[
+    bool,
+    typer.Option(
+        "--github-issue",
+        help="When there are errors, write a report for strangers beside the manifest: counts, codes, shapes of damaged"
+        " lines, pseudonyms; no text, key or path. The command that would file it is printed; nothing is sent.",
+    ),
+]
 MODES = (0, 3, 10, 11, 12, 13)
 
 
@@ -149,7 +157,17 @@ def preview(report: Report, common: Common, targets: tuple[Target, ...], **allow
     return emit(report, common, dry_run=True)
 
 
-def emit(report: Report, common: Common, *, dry_run: bool) -> int:
-    """Print a report; its status is the command's."""
-    output.emit(report.as_json(dry_run=dry_run), lambda: report.text(dry_run=dry_run), common)
+def emit(report: Report, common: Common, *, dry_run: bool, github_issue: bool = False) -> int:
+    """Print a report; its status is the command's. `github_issue`: write one for strangers first."""
+    document, lines = report.as_json(dry_run=dry_run), list(report.text(dry_run=dry_run))
+    if github_issue:
+        from openclaw_cli.migration import filing
+
+        filed = filing.write(report, common.state_dir, common.now_ms)
+        document["supportIssue"] = None if filed is None else filed.as_json()
+        if filed is None:
+            lines.append("No error was found, so no report was written.")
+        else:
+            lines += [f"report: {filed.markdown}", f"to file it: {filed.command}"]
+    output.emit(document, lines, common)
     return int(report.status())

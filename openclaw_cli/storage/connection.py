@@ -25,6 +25,7 @@ from openclaw_cli.storage.failures import fail
 REQUIRED_TABLES = ("schema_meta", "session_nodes", "session_windows", "transcript_events")
 """Without these a database is no agent store, whatever its version."""
 
+SQLITE_VERSION: str = apsw.sqlite_lib_version()
 PROGRESS_STEPS = 200_000
 """Virtual machine steps between two looks at pending signals (about every 10 ms)."""
 
@@ -151,7 +152,7 @@ def require_safe_sqlite(version: str | None = None) -> None:
 
     Raises RefusedError unless `version` (default: the linked one) is ≥ 3.51.3, or 3.50.7+ / 3.44.6+ in their lines.
     """
-    text = version or apsw.sqlite_lib_version()
+    text = version or SQLITE_VERSION
     major, minor, patch, *_ = (int(part) for part in [*text.split("."), "0", "0"])
     fixed = {50: 7, 44: 6}
     if (major, minor, patch) >= (3, 51, 3) or (major == 3 and minor in fixed and patch >= fixed[minor]):
@@ -291,8 +292,7 @@ def _connect(path: Path, flags: int, *, writable: bool, timeouts: Timeouts, name
 
 def _reader(path: Path, *, immutable: bool, query_only: bool) -> Store:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    name = _uri(path, immutable)
-    store = _connect(path, flags, writable=False, timeouts=Timeouts(), name=name)
+    store = _connect(path, flags, writable=False, timeouts=Timeouts(), name=_uri(path, immutable))
     if query_only:
         store.execute("PRAGMA query_only=ON").fetchall()
     return store

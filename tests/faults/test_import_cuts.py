@@ -132,5 +132,5 @@ def test_cut_import_is_completed(
 
 def test_every_step_of_an_import_is_cut(legacy: Path) -> None:
     """The list of cuts names each step that belongs to an import."""
-    others = ("output-", "restore-", "compact-")
+    others = ("output-", "restore-", "recover-", "compact-")
     assert {step for step in Step if not step.startswith(others)} == {step for step, _ in CUTS}
