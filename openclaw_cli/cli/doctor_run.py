@@ -11,7 +11,7 @@ from openclaw_cli.cli import output, ownership
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target, environment
 from openclaw_cli.config.values import parse_size_bytes
-from openclaw_cli.errors import UsageError
+from openclaw_cli.errors import OpenClawError, UsageError
 
 if TYPE_CHECKING:
     from openclaw_cli.migration.job import Job
@@ -161,13 +161,23 @@ def emit(report: Report, common: Common, *, dry_run: bool, github_issue: bool = 
     """Print a report; its status is the command's. `github_issue`: write one for strangers first."""
     document, lines = report.as_json(dry_run=dry_run), list(report.text(dry_run=dry_run))
     if github_issue:
-        from openclaw_cli.migration import filing
-
-        filed = filing.write(report, common.state_dir, common.now_ms)
-        document["supportIssue"] = None if filed is None else filed.as_json()
-        if filed is None:
-            lines.append("No error was found, so no report was written.")
-        else:
-            lines += [f"report: {filed.markdown}", f"to file it: {filed.command}"]
+        document["supportIssue"], more = _file(report, common)
+        lines += more
     output.emit(document, lines, common)
     return int(report.status())
+
+
+def _file(report: Report, common: Common) -> tuple[dict[str, Any] | None, list[str]]:
+    """Write the report for strangers: what `--json` says of it, and what people read.
+
+    Where it cannot be written, what the run did must be told all the same; its errors already give the status.
+    """
+    from openclaw_cli.migration import filing
+
+    try:
+        filed = filing.write(report, common.state_dir, common.now_ms)
+    except OpenClawError as error:
+        return {"error": error.as_json()["error"]}, [f"report not written: {error}"]
+    if filed is None:
+        return None, ["No error was found, so no report was written."]
+    return filed.as_json(), [f"report: {filed.markdown}", f"to file it: {filed.command}"]

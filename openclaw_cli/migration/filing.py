@@ -83,7 +83,7 @@ def write(report: Report, state_dir: Path, now_ms: int) -> Filed | None:
     document = _document(report, now_ms)
     directory = state_dir / RUNS_DIR
     make_dir(directory)
-    stem = _free_stem(directory, report.run_id or f"openclaw-cli-{report.mode}-{now_ms}")
+    stem = _free_stem(directory, report.run_id or f"openclaw-cli-{report.mode}-{now_ms}-{secrets.token_hex(4)}")
     codes = ", ".join(sorted({issue.code for issue in errors}))
     filed = Filed(
         f"doctor {report.mode}: {codes}", directory / f"{stem}.failure.md", directory / f"{stem}.failure.json"

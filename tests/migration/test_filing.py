@@ -112,6 +112,21 @@ def test_a_second_report_takes_another_name(tmp_path: Path, run_cli: Callable[..
     assert "manifest_invalid" not in outcome.stdout
 
 
+def test_a_report_that_cannot_be_written_hides_no_run(tmp_path: Path, run_cli: Callable[..., Any]) -> None:
+    """A file stands where the directory of the runs would be: the findings and their status come all the same."""
+    sessions = tmp_path / "agents/main/sessions"
+    sessions.mkdir(parents=True)
+    (sessions / "sessions.json").write_text("{")
+    (tmp_path / "session-sqlite-migration-runs").write_text("in the way")
+    argv = ("doctor", "import", "--state-dir", tmp_path, "--all-agents", "--github-issue")
+    outcome = run_cli(*argv, "--json")
+    document = json.loads(outcome.stdout)
+    assert 3 == outcome.status
+    assert ["store_unreadable"] == [issue["code"] for issue in document["targets"][0]["issues"]]
+    assert "error" in document["supportIssue"]
+    assert run_cli(*argv).stdout.splitlines()[-1].startswith("report not written: ")
+
+
 def test_the_shape_of_a_line_says_nothing_of_its_words() -> None:
     """Kinds and lengths; names only of the format."""
     found = shape(b'{"type":"message","geheim":{"role":"user"},"content":["a","b"],"n":1.5,"x":null,"ok":true}')
