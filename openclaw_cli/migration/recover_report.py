@@ -117,7 +117,8 @@ class RecoverReport(Report):
         for finding in health.findings:
             yield f"  found: {finding}"
         if mending.action != "none":
-            yield f"  {'would be' if dry_run else 'was'} mended by: {mending.action}"
+            done = not dry_run and target.failure is None
+            yield f"  {'was' if done else 'would be'} mended by: {mending.action}"
         for path in mending.kept:
             yield f"  kept {path}"
         if mending.salvaged is not None:

@@ -50,7 +50,7 @@ def diagnose(job: Job) -> list[Diagnosis]:
 
 
 def _diagnosis(target: Target) -> Diagnosis:
-    with _copied(target.sqlite_path) as copy:
+    with _copied(real_file(target)) as copy:
         health = Health(Condition.MISSING) if copy is None else repairing.examine(copy, target.agent_id)
     action = _ACTIONS.get(health.condition, "none")
     if health.condition is Condition.MISSING and not _has_archives(target):
@@ -81,6 +81,11 @@ def _copied(path: Path) -> Iterator[Path | None]:
         except OSError as error:
             raise as_refusal(error, path) from error
         yield copy
+
+
+def real_file(target: Target) -> Path:
+    """The database itself where its name is a symbolic link: its log lies beside it, and the link stays."""
+    return Path(os.path.realpath(target.sqlite_path))
 
 
 def _has_archives(target: Target) -> bool:
@@ -144,7 +149,7 @@ def _import_leftovers(job: Job, mended: list[Target], report: RecoverReport, fir
 
 
 def _mend(one: Diagnosis, mending: Mending, job: Job, part: TargetReport) -> None:
-    path, health = one.target.sqlite_path, one.health
+    path, health = real_file(one.target), one.health
     if health.log in (Log.FOREIGN, Log.STALE):
         mending.kept.append(replacing.set_log_aside(path, str(health.log), job.now_ms))
     if health.condition is Condition.DERIVED:
@@ -156,14 +161,14 @@ def _mend(one: Diagnosis, mending: Mending, job: Job, part: TargetReport) -> Non
 
 def _replace(one: Diagnosis, mending: Mending, job: Job, part: TargetReport) -> None:
     """Build a whole new store beside the damaged one, then let them change places: a cut leaves the old one or both."""
-    path = one.target.sqlite_path
+    path = real_file(one.target)
     new = replacing.building_path(path)
-    with _copied(path) as copy:
-        if copy is not None:
-            repairing.examine(copy, one.target.agent_id)
-            mending.salvaged = salvaging.salvage(copy, new, agent_id=one.target.agent_id, now_ms=job.now_ms)
-    mending.from_archives = reimport(job, one.target, new, part.issues)
-    reached(Step.RECOVER_REIMPORTED)
+    try:
+        _build(one, mending, job, part, new)
+    except (OpenClawError, OSError):
+        # What was built is worth nothing without the rest, and on a full disk it is in the way.
+        replacing.building_path(path)
+        raise
     if not new.exists():
         return
     if path.exists():
@@ -178,8 +183,24 @@ def _replace(one: Diagnosis, mending: Mending, job: Job, part: TargetReport) -> 
         part.issues.append(Issue("sqlite_rows_lost", "warning", message, facts={"pages": salvaged.pages_lost}))
 
 
+def _build(one: Diagnosis, mending: Mending, job: Job, part: TargetReport, new: Path) -> None:
+    """The whole new store: the readable rows of the damaged one, then what the archived originals have more."""
+    path = real_file(one.target)
+    if path.exists() and free_bytes(path.parent) < (needed := 2 * path.stat().st_size):
+        raise NoSpaceError(
+            f"a new store beside {path} needs {needed} bytes",
+            hint="free some space, then run again; nothing was changed",
+        )
+    with _copied(path) as copy:
+        if copy is not None:
+            repairing.examine(copy, one.target.agent_id)
+            mending.salvaged = salvaging.salvage(copy, new, agent_id=one.target.agent_id, now_ms=job.now_ms)
+    mending.from_archives = reimport(job, one.target, new, part.issues)
+    reached(Step.RECOVER_REIMPORTED)
+
+
 def _require_sound(target: Target) -> None:
-    with _copied(target.sqlite_path) as copy:
+    with _copied(real_file(target)) as copy:
         after = Health(Condition.MISSING) if copy is None else repairing.examine(copy, target.agent_id)
     if after.condition is not Condition.SOUND:
         raise CorruptError(
@@ -190,7 +211,7 @@ def _require_sound(target: Target) -> None:
 
 def _export(one: Diagnosis, directory: Path, now_ms: int) -> int:
     """Write every readable session of a store as JSONL, before anything is renamed; gives their number."""
-    with _copied(one.target.sqlite_path) as copy:
+    with _copied(real_file(one.target)) as copy:
         if copy is None:
             return 0
         repairing.examine(copy, one.target.agent_id)

@@ -22,7 +22,8 @@ def building_path(path: Path) -> Path:
     """Where the new database is built: beside the old one. What an earlier run left there is removed."""
     new = path.with_name(path.name + NEW_SUFFIX)
     for suffix in ("", *LOG_SUFFIXES):
-        new.with_name(new.name + suffix).unlink(missing_ok=True)
+        for name in (new.name, f"{new.name}.creating"):
+            new.with_name(name + suffix).unlink(missing_ok=True)
     return new
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from openclaw_cli import manifest
+from openclaw_cli.cli import app
 from openclaw_cli.storage import connection, events, verify
 
 NOW = 1_796_000_000_000
@@ -281,3 +282,38 @@ def test_an_archive_that_was_changed_gives_nothing(imported: Path, recover: Any)
     assert ["archive_changed"] == [
         issue["code"] for issue in report["targets"][0]["issues"] if issue["severity"] == "error"
     ]
+
+
+def test_the_file_behind_a_link_is_mended_and_the_link_stays(imported: Path, recover: Any, tmp_path: Path) -> None:
+    """The damaged set is kept where the database really is."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    real = (imported / DATABASE).rename(elsewhere / "openclaw-agent.sqlite")
+    (imported / DATABASE).symlink_to(real)
+    before = content(imported)
+    destroy(real, pages_of(real, "transcript_events")[0])
+    damaged = real.read_bytes()
+    status, report = recover(imported)
+    assert (0, "repaired") == (status, report["targets"][0]["status"])
+    assert (imported / DATABASE).is_symlink()
+    kept = Path(report["targets"][0]["corruptRecovery"]["movedFiles"][0])
+    assert (elsewhere, damaged) == (kept.parent, kept.read_bytes())
+    assert before.keys() == content(imported).keys()
+
+
+def test_too_little_room_leaves_everything_as_it_was(
+    imported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The need is known before anything is built; the store is named, its bytes are the same."""
+    from openclaw_cli.migration import recovering
+
+    destroy(imported / DATABASE, pages_of(imported / DATABASE, "transcript_events")[0])
+    before = digests(imported)
+    real = recovering.free_bytes
+    inside = str(imported)
+    monkeypatch.setattr(recovering, "free_bytes", lambda path: 10 if str(path).startswith(inside) else real(path))
+    status = app.run(["doctor", "recover", "--state-dir", str(imported), "--agent", "main", "--json"])
+    (target,) = json.loads(capsys.readouterr().out)["targets"]
+    assert (12, "blocked") == (status, target["status"])
+    assert ["sqlite_no_space"] == [issue["code"] for issue in target["issues"]]
+    assert before == digests(imported)
