@@ -9,7 +9,7 @@ from openclaw_cli.durable import FileIdentity, SourceChangedError
 from openclaw_cli.errors import Issue
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.migration import comparing
-from openclaw_cli.migration.job import Job, divergent_issue, missing_issues, open_reading, unreadable
+from openclaw_cli.migration.job import Job, both_sides_issue, divergent_issue, missing_issues, open_reading, unreadable
 from openclaw_cli.migration.plan import KeyPlan, SessionPlan
 from openclaw_cli.migration.reading import Reading, SidecarReading
 from openclaw_cli.migration.reporting import TargetReport
@@ -61,8 +61,7 @@ def import_session(store: Store, session: SessionPlan, job: Job, report: TargetR
         outcome.committed = True
         _count_session(report, counts)
         _classify(outcome, reading, counts)
-        if counts.conflict is not None:
-            report.issues.append(counts.conflict)
+        report.issues.extend(issue for issue in (counts.conflict, counts.parting) if issue is not None)
     if reading is not None:
         report.count_lines(reading.tally)
         report.parent_breaks += reading.parents.breaks if reading.parents is not None else 0
@@ -83,6 +82,7 @@ class Counts:
     stored_before: int = 0
     trajectory_events: int = 0
     conflict: Issue | None = None
+    parting: Issue | None = None
 
 
 def _write_session(
@@ -144,6 +144,7 @@ def _append_events(store: Store, session: SessionPlan, reading: Reading, counts:
         reading.parents.settle(lambda own: events.has_event(store, session.session_id, storable(own)))
     counts.new_events, counts.repeated = appended.new, appended.repeated
     counts.events = appended.new + appended.repeated
+    counts.parting = both_sides_issue(session, new=appended.new, stored=before, repeated=appended.repeated)
     stored = events.count(store, session.session_id)
     if stored != before + appended.new or counts.events + len(appended.divergent) != reading.offered:
         message = (

@@ -89,6 +89,21 @@ def missing_issues(session: SessionPlan, *, stored_events: int) -> list[Issue]:
     return [Issue("transcript_missing", "warning", message, keyed.key) for keyed in session.keys]
 
 
+def both_sides_issue(session: SessionPlan, *, new: int, stored: int, repeated: int) -> Issue | None:
+    """`both_sides_kept` where transcript and store each have events that the other lacks: both were written to.
+
+    `new`, `repeated`: events of the transcript that the store lacks, and has; `stored`: events that it has in all.
+    """
+    if not new or stored <= repeated:
+        return None
+    message = (
+        f"store and transcript were both written to: {stored - repeated} event(s) only in the store, {new} only in the"
+        " transcript; all are kept, those of the transcript come last and are the active branch where the two part"
+    )
+    facts = {"onlyStored": stored - repeated, "onlyInTranscript": new}
+    return Issue("both_sides_kept", "warning", message, session.keys[0].key, facts)
+
+
 def divergent_issue(session: SessionPlan, positions: list[tuple[int, str]], rules: Rules) -> Issue:
     """Two different events under one id: names both lines, or the line and the store."""
     source = session.source

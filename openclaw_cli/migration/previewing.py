@@ -13,6 +13,7 @@ from openclaw_cli.migration import archiving, comparing, importing, originals
 from openclaw_cli.migration.discovery import Source
 from openclaw_cli.migration.job import (
     Job,
+    both_sides_issue,
     divergent_issue,
     is_skipped,
     missing_issues,
@@ -146,6 +147,8 @@ def _try_session(
             report.issues.append(divergent_issue(session, duplicates.divergent, job.rules))
         if not duplicates.divergent or job.rules.salvage:
             committed = True
+            parting = None if store is None else _parting(store, session, duplicates, reading.offered)
+            report.issues.extend([] if parting is None else [parting])
             would.sessions += duplicates.new > 0 or _has_new_key(store, session)
             would.events += duplicates.new
             report.validated_entries += len(keys)
@@ -161,6 +164,13 @@ def _try_session(
         report.parent_breaks += reading.parents.breaks
     report.count_lines(reading.tally)
     report.issues.extend(reading.issues(key))
+
+
+def _parting(store: Store, session: SessionPlan, found: comparing.Duplicates, offered: int) -> Issue | None:
+    """What the import would say where both sides were written to."""
+    stored = events.count(store, session.session_id)
+    repeated = offered - found.new - len(found.divergent)
+    return both_sides_issue(session, new=found.new, stored=stored, repeated=repeated)
 
 
 def _has_new_key(store: Store | None, session: SessionPlan) -> bool:
