@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from openclaw_cli.config.paths import Target
-from openclaw_cli.durable import as_refusal, free_bytes, fsync_dir, replace_file
-from openclaw_cli.errors import CorruptError, Issue, NoSpaceError, OpenClawError
+from openclaw_cli.durable import free_bytes, fsync_dir, replace_file
+from openclaw_cli.errors import CorruptError, Issue, NoSpaceError, OpenClawError, RefusedError
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.migration import importing, previewing, replacing, settling
 from openclaw_cli.migration.job import Job, plan_all
@@ -45,13 +45,17 @@ class Diagnosis:
 
 
 def diagnose(job: Job) -> list[Diagnosis]:
-    """Judge every store of a run. Nothing in the state directory is written. Raises NoSpaceError."""
+    """Judge every store of a run. Nothing in the state directory is written."""
     return [_diagnosis(target) for target in job.targets]
 
 
 def _diagnosis(target: Target) -> Diagnosis:
-    with _copied(real_file(target)) as copy:
-        health = Health(Condition.MISSING) if copy is None else repairing.examine(copy, target.agent_id)
+    try:
+        with _copied(real_file(target)) as copy:
+            health = Health(Condition.MISSING) if copy is None else repairing.examine(copy, target.agent_id)
+    except RefusedError as error:
+        # What keeps one store from being looked at (mode, room) is its failure; the others are mended.
+        health = Health(Condition.REFUSED, findings=(error.code,), failure=error)
     action = _ACTIONS.get(health.condition, "none")
     if health.condition is Condition.MISSING and not _has_archives(target):
         action = "none"
@@ -79,7 +83,7 @@ def _copied(path: Path) -> Iterator[Path | None]:
         try:
             copy = repairing.private_copy(path, directory)
         except OSError as error:
-            raise as_refusal(error, path) from error
+            raise RefusedError(f"{path} cannot be copied: {error.strerror}", code="not_openable") from error
         yield copy
 
 
@@ -109,7 +113,12 @@ def preview(job: Job, found: list[Diagnosis]) -> RecoverReport:
 
 
 def act(job: Job, found: list[Diagnosis], export_dir: Path | None = None) -> RecoverReport:
-    """Mend what `diagnose` found. The caller owns the state directory."""
+    """Mend what `diagnose` found. The caller owns the state directory.
+
+    Raises RefusedError before anything is done when `export_dir` cannot be made.
+    """
+    if export_dir is not None:
+        _make_export_dir(export_dir)
     report = RecoverReport("recover")
     mended: list[Target] = []
     first: dict[str, TargetReport] = {}
@@ -122,7 +131,10 @@ def act(job: Job, found: list[Diagnosis], export_dir: Path | None = None) -> Rec
                 mending.exported = _export(one, export_dir / one.target.agent_id, job.now_ms)
             _mend(one, mending, job, part)
         except OSError as error:
-            part.failure = as_refusal(error, one.target.sqlite_path)  # type: ignore[assignment]
+            place = error.filename or one.target.sqlite_path
+            part.failure = RefusedError(
+                f"{place}: {error.strerror}", hint="mend that, then run again", code="storage_io"
+            )
         except OpenClawError as error:
             part.failure = error
         if _refused(part, one.health).failure is None:
@@ -207,6 +219,15 @@ def _require_sound(target: Target) -> None:
             f"{target.sqlite_path} is still damaged: {', '.join(after.findings[:3])}",
             hint="run this again; what is readable: openclaw-cli doctor recover --export-readable DIR",
         )
+
+
+def _make_export_dir(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise RefusedError(
+            f"{directory} cannot be made: {error.strerror}", hint="name another directory; nothing was changed"
+        ) from error
 
 
 def _export(one: Diagnosis, directory: Path, now_ms: int) -> int:

@@ -317,3 +317,14 @@ def test_too_little_room_leaves_everything_as_it_was(
     assert (12, "blocked") == (status, target["status"])
     assert ["sqlite_no_space"] == [issue["code"] for issue in target["issues"]]
     assert before == digests(imported)
+
+
+@pytest.mark.parametrize("place", ["/proc/none/here", "/etc/passwd"])
+def test_a_place_that_cannot_be_written_ends_it_before_anything(place: str, imported: Path, run_cli: Any) -> None:
+    """What is to be written first must be writable; the damaged store is as it was."""
+    destroy(imported / DATABASE, pages_of(imported / DATABASE, "transcript_events")[0])
+    before = digests(imported)
+    argv = ("doctor", "recover", "--state-dir", imported, "--all-agents", "--export-readable", place)
+    outcome = run_cli(*argv)
+    assert (12, True) == (outcome.status, place in outcome.stderr), outcome.stderr
+    assert before == digests(imported)
