@@ -74,16 +74,20 @@ class RecoverReport(Report):
             return Status.REPAIRED
         return Status.CLEAN
 
-    def advice(self) -> str:
+    def advice(self, *, dry_run: bool) -> str:
         """One line that says what to do."""
         verdict = self.verdict()
         if verdict is Status.CLEAN:
             return "Nothing to do: the stores are sound and no run is open."
+        if verdict is Status.REPAIRED and dry_run:
+            return "It can be repaired: run this again without --dry-run."
         if verdict is Status.REPAIRED:
             kept = [str(path) for mending in self.mendings.values() for path in mending.kept]
             if kept:
                 return f"Repaired. The damaged set is kept ({kept[0]} …); check with: openclaw-cli doctor validate"
             return "Repaired. Check with: openclaw-cli doctor validate"
+        if any(issue.code == "manifest_invalid" for issue in self.issues):
+            return "Blocked: a manifest is invalid and was not used; move it away once you need no move in it any more."
         return "Blocked: see the errors above; what is named there needs a decision, then run this again."
 
     def as_json(self, *, dry_run: bool) -> dict[str, Any]:
@@ -93,7 +97,7 @@ class RecoverReport(Report):
             item.update(self.mendings[target.agent_id].as_json())
             item["status"] = str(self.status_of(target))
         document["status"] = str(self.verdict())
-        document["advice"] = self.advice()
+        document["advice"] = self.advice(dry_run=dry_run)
         document["settledRuns"] = [str(path) for path in self.settled]
         return document
 
@@ -104,8 +108,8 @@ class RecoverReport(Report):
             yield from self._target_text(target, dry_run=dry_run)
         yield from issue_text(self.issues)
         for path in self.settled:
-            yield f"closed run {path}"
-        yield self.advice()
+            yield f"{'would close' if dry_run else 'closed'} run {path}"
+        yield self.advice(dry_run=dry_run)
         if dry_run:
             yield "Dry run: nothing was changed."
 

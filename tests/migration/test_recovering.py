@@ -243,6 +243,7 @@ def test_a_dry_run_changes_nothing(imported: Path, recover: Any) -> None:
     status, report = recover(imported, "--dry-run")
     assert (0, True, "damaged") == (status, report["dryRun"], report["targets"][0]["condition"])
     assert report["targets"][0]["action"].startswith("a new store")
+    assert "It can be repaired: run this again without --dry-run." == report["advice"]
     assert before == digests(imported)
 
 
@@ -328,3 +329,14 @@ def test_a_place_that_cannot_be_written_ends_it_before_anything(place: str, impo
     outcome = run_cli(*argv)
     assert (12, True) == (outcome.status, place in outcome.stderr), outcome.stderr
     assert before == digests(imported)
+
+
+def test_an_invalid_manifest_is_named_and_left(imported: Path, recover: Any) -> None:
+    """Nobody can tell what it was to undo, so it is not acted on, and the advice is about it."""
+    path = imported / "session-sqlite-migration-runs/session-sqlite-1-00000000.json"
+    path.write_text("{}")
+    status, report = recover(imported)
+    assert (3, "blocked") == (status, report["status"])
+    assert ["manifest_invalid"] == [issue["code"] for issue in report["issues"]]
+    assert "a manifest is invalid" in report["advice"]
+    assert "{}" == path.read_text()
