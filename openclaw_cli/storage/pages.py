@@ -2,7 +2,8 @@
 
 Only what a salvage needs: table b-trees with their overflow chains, and the pointer map, which says of every page what
 it is and whose child, also when that parent cannot be read. Every number in the file may be a lie: pages are looked up
-within bounds, chains and trees end at the first page that is met twice. Nothing here opens a database.
+within bounds, chains and trees end at the first page that is met twice, and a page of the map with one impossible
+entry is not believed at all: a destroyed one would name any page as unused. Nothing here opens a database.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ ROOT, FREE, CHILD = 1, 2, 5
 _MAGIC = b"SQLite format 3\0"
 _FIXED_BYTES = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 7: 8, 8: 0, 9: 0}
 _LARGEST_VALUE_BYTES = 2**30
+_LOCK_BYTE = 2**30
+"""The page with this byte is never used (file format §1.5), so the pointer map has nothing to say of it."""
+_HAS_PARENT = {1: False, 2: False, 3: True, 4: True, 5: True}
 
 Value = int | float | str | bytes | None
 
@@ -49,7 +53,8 @@ class Lost:
 class Pages:
     """The pages of one database file. Used as a context manager; not for use by two threads.
 
-    The page size is the header's, or 4,096 (that of every store) where the header cannot be believed.
+    The page size is the header's, or 4,096 (that of every store) where the header cannot be believed. Memory: five
+    bytes per page of the file, for its pointer map.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,6 +65,7 @@ class Pages:
         self.usable_bytes = self.page_bytes - (header[20] if self.has_header and header[20] <= 64 else 0)
         size = path.stat().st_size
         self.count = -(-size // self.page_bytes)
+        self._maps: dict[int, bytes] = {}
 
     def __enter__(self) -> Pages:
         return self
@@ -83,13 +89,47 @@ class Pages:
         holder = (number - 2) // (per_map + 1) * (per_map + 1) + 2
         if number < 3 or holder == number:
             return None
+        if holder not in self._maps:
+            self._maps[holder] = self._map(holder, per_map)
+        entry = self._maps[holder][(number - holder - 1) * 5 :][:5]
+        return (entry[0], int.from_bytes(entry[1:], "big")) if entry and entry[0] else None
+
+    def _map(self, holder: int, per_map: int) -> bytes:
+        """The entries of one page of the map; none when it cannot be read or says what no map says."""
+        described = min(per_map, self.count - holder)
         try:
-            entry = self.page(holder)[(number - holder - 1) * 5 :][:5]
+            data = self.page(holder)[: described * 5]
         except PageError:
-            return None
-        if len(entry) < 5 or entry[0] not in (1, 2, 3, 4, 5):
-            return None
-        return entry[0], int.from_bytes(entry[1:], "big")
+            return b""
+        for at in range(0, len(data), 5):
+            has_parent = any(data[at + 1 : at + 5])
+            unused_for_locks = holder + 1 + at // 5 == _LOCK_BYTE // self.page_bytes + 1
+            if not unused_for_locks and (data[at] not in _HAS_PARENT or _HAS_PARENT[data[at]] is not has_parent):
+                return b""
+        return data
+
+    def mark_free(self, marks: bytearray) -> None:
+        """Set the mark of every page that the header's list of unused pages names, as far as it can be followed."""
+        if not self.has_header:
+            return
+        most = self.usable_bytes // 4 - 2
+        try:
+            trunk = int.from_bytes(self.page(1)[32:36], "big")
+            while trunk:
+                data = self.page(trunk)
+                if marks[trunk]:
+                    return
+                marks[trunk] = 1
+                following, leaves = struct.unpack_from(">2I", data)
+                if leaves > most:
+                    return
+                for number in struct.unpack_from(f">{leaves}I", data, 8):
+                    if 1 < number <= self.count:
+                        marks[number] = 1
+                trunk = following
+        except PageError:
+            # The list ends where the file was cut; what it named before stays named.
+            return
 
     def root_of(self, number: int) -> int | None:
         """The root of the tree that a page belongs to, as the pointer map has it; None when it does not say."""
@@ -128,6 +168,8 @@ class Pages:
             try:
                 data = self.page(number)
                 kind = data[_start(number)]
+                if (self.kind_and_parent(number) or (CHILD, 0))[0] == FREE:
+                    raise PageError(f"page {number} is unused")
                 if kind == LEAF_TABLE:
                     yield number
                 elif kind == INTERIOR_TABLE:
@@ -192,6 +234,9 @@ class Pages:
             content = self.page(following)
             if not self._may_overflow(following):
                 raise PageError(f"page {following} is no overflow page")
+            if not content.strip(b"\0"):
+                # A wiped last page would pass: its chain ends, and zeros are text.
+                raise PageError(f"page {following} is empty")
             pieces.append(content[4 : 4 + min(left, usable - 4)])
             left -= len(pieces[-1])
             following = int.from_bytes(content[:4], "big")

@@ -33,7 +33,7 @@ DERIVED = frozenset(
 """Tables whose rows follow from others."""
 
 _BUILT_WITH_ROWS = frozenset(("schema_meta", "session_key_contract", "memory_index_state"))
-_BATCH_ROWS = 256
+_TEXT_OF_EVENT = ("event_json", "event_zstd", "event_utf8_bytes")
 _RENUMBER = (
     "UPDATE transcript_events SET seq = -1 - new FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq) - 1 AS new"
     " FROM transcript_events WHERE session_id = ?1) WHERE session_id = ?1 AND seq = old"
@@ -131,7 +131,7 @@ def _load(
     for number in leaves:
         for cell in pages.cells(number, result.lost):
             row = table.row(cell)
-            if table.name == "transcript_events" and not _is_readable(cell):
+            if not _is_readable(table, cell):
                 _refuse(result, table.name)
                 continue
             try:
@@ -148,12 +148,20 @@ def _refuse(result: Salvaged, name: str) -> None:
     result.refused[name] = result.refused.get(name, 0) + 1
 
 
-def _is_readable(cell: Cell) -> bool:
-    """Whether an event's text can be had and is JSON; what else its row says is checked by the schema."""
-    text, packed, size = cell.values[2], cell.values[4], cell.values[5]
+def _is_readable(table: shapes.Table, cell: Cell) -> bool:
+    """Whether the JSON of an event or entry can be had; what else its row says is checked by the schema.
+
+    An entry that was not valid before is no worse now and is kept.
+    """
+    values = dict(zip(table.columns, cell.values, strict=False))
     try:
-        projections.parse(decode(text, packed, size))  # type: ignore[arg-type]
-    except (CorruptError, ValueError, AttributeError, TypeError):
+        if table.name == "transcript_events":
+            projections.parse(decode(*(values[name] for name in _TEXT_OF_EVENT)))  # type: ignore[arg-type]
+        elif table.name == "trajectory_runtime_events":
+            projections.parse(values["event_json"])  # type: ignore[arg-type]
+        elif table.name == "session_nodes" and values["entry_valid"] == 1:
+            return isinstance(projections.parse(values["entry_json"]), dict)  # type: ignore[arg-type]
+    except (CorruptError, ValueError, AttributeError, TypeError, KeyError):
         return False
     return True
 

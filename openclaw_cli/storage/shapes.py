@@ -109,11 +109,14 @@ def _adopt(pages: Pages, roots: Mapping[str, int], seen: bytearray, found: Layou
     """Give each leaf that no tree led to a table: that of its root, else the one whose rows look like its own."""
     names = {root: name for name, root in roots.items()}
     groups: dict[int, list[int]] = {}
+    unused = bytearray(pages.count + 1)
+    pages.mark_free(unused)
     for number in range(2, pages.count + 1):
         if seen[number] or not pages.is_leaf(number):
             continue
         entry = pages.kind_and_parent(number)
-        if entry is not None and (entry[0] == FREE or entry[0] in (3, 4)):
+        # Where the map is silent the list of unused pages has the word: a deleted row must not come back.
+        if unused[number] if entry is None else entry[0] in (FREE, 3, 4):
             continue
         root = pages.root_of(number)
         if root in names:

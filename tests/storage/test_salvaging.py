@@ -29,6 +29,8 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(12):
             key, session_id = f"agent:main:explicit:s{number}", f"00000000-0000-4000-8000-{number:012d}"
             entry = {"sessionId": session_id, "updatedAt": NOW + number, "label": "x" * 90 * number}
+            if number == 7:
+                entry["displayName"] = "y" * 9000
             entry |= {"lastChannel": "telegram", "lastTo": f"telegram:{number}"}
             rows: list[Any] = [{"type": "session", "version": 3, "id": session_id, "timestamp": "", "cwd": ""}]
             parent = None
@@ -115,6 +117,15 @@ def test_a_sound_store_comes_through_whole(healthy: Path, tmp_path: Path) -> Non
         assert [] == verify.integrity(other)
 
 
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pointer_map_that_lies_loses_no_row(seed: int, number: int, healthy: Path, tmp_path: Path) -> None:
+    """Random bytes name about every fiftieth page as unused or as one of a tree; the trees and chains know better."""
+    data = random.Random(seed).randbytes(4096)
+    after = content(salvaged(damaged(healthy, tmp_path, number, data), tmp_path))
+    assert content(healthy) == after
+
+
 @pytest.mark.parametrize("pages", [1, 40, 120])
 def test_a_file_that_is_cut_short_gives_what_is_there(pages: int, healthy: Path, tmp_path: Path) -> None:
     """Truncated anywhere, in the middle of a page too."""
@@ -125,15 +136,69 @@ def test_a_file_that_is_cut_short_gives_what_is_there(pages: int, healthy: Path,
     assert set() == after["transcript_events"] - before["transcript_events"]
 
 
-def test_deleted_rows_stay_deleted(healthy: Path, tmp_path: Path) -> None:
-    """Pages that SQLite has given up still hold old rows; a salvage must not bring a deleted session back."""
+@pytest.mark.parametrize("kind", ["header", "map", "lying-map", "list"])
+def test_deleted_rows_stay_deleted(kind: str, healthy: Path, tmp_path: Path) -> None:
+    """Pages that SQLite has given up still hold old rows, and a salvage must not bring a deleted session back.
+
+    The pointer map and the header's list both know these pages; one of the two may be gone.
+    """
     copy = Path(shutil.copyfile(healthy, tmp_path / "deleted.sqlite"))
     with connection.open_write(copy, agent_id="main") as store, store.transaction():
         store.execute("DELETE FROM session_nodes WHERE session_key != 'agent:main:explicit:s3'")
     before = content(copy)
     assert 1 == len(before["session_nodes"])
-    destroyed = damaged(copy, tmp_path, 1, bytes(4096))
-    assert before == content(salvaged(destroyed, tmp_path))
+    trunk = int.from_bytes(copy.read_bytes()[32:36], "big")
+    number, data = {
+        "header": (1, bytes(4096)),
+        "map": (2, bytes(4096)),
+        "lying-map": (2, random.Random(3).randbytes(4096)),
+        "list": (trunk, bytes(4096)),
+    }[kind]
+    assert before == content(salvaged(damaged(copy, tmp_path, number, data), tmp_path))
+
+
+def test_an_entry_whose_last_piece_is_wiped_is_lost_not_altered(healthy: Path, tmp_path: Path) -> None:
+    """Zeros end an overflow chain and are text: the row would look whole. Its window and events are kept."""
+    before, data = content(healthy), healthy.read_bytes()
+    number = data.index(b"y" * 4000) // 4096 + 1
+    with Pages(healthy) as pages:
+        while following := int.from_bytes(pages.page(number)[:4], "big"):
+            number = following
+    after = content(salvaged(damaged(healthy, tmp_path, number, bytes(4096)), tmp_path))
+    lost = {key for key, _ in before["session_nodes"] - after["session_nodes"]}
+    assert {"agent:main:explicit:s7"} == lost
+    assert {("agent:main:explicit:s7", "{}")} == after["session_nodes"] - before["session_nodes"]
+    assert before["transcript_events"] == after["transcript_events"]
+    assert before["session_windows"] == after["session_windows"]
+
+
+def test_an_entry_that_is_no_json_any_more_is_no_valid_entry(healthy: Path, tmp_path: Path) -> None:
+    """Damage within a row that the format does not notice."""
+    before, data = content(healthy), bytearray(healthy.read_bytes())
+    at = data.index(b"y" * 4000)
+    data[at + 100] = 0x22
+    copy = tmp_path / "quoted.sqlite"
+    copy.write_bytes(data)
+    after = content(salvaged(copy, tmp_path))
+    assert {("agent:main:explicit:s7", "{}")} == after["session_nodes"] - before["session_nodes"]
+
+
+@pytest.mark.parametrize("link", [0, 1, 2**31])
+def test_a_list_of_unused_pages_that_lies_ends(link: int, healthy: Path, tmp_path: Path) -> None:
+    """Trunks in a circle, the header as a trunk, pages outside of the file."""
+    copy = Path(shutil.copyfile(healthy, tmp_path / "deleted.sqlite"))
+    with connection.open_write(copy, agent_id="main") as store, store.transaction():
+        store.execute("DELETE FROM session_nodes WHERE session_key != 'agent:main:explicit:s3'")
+    data = bytearray(copy.read_bytes())
+    trunk = int.from_bytes(data[32:36], "big")
+    at = (trunk - 1) * 4096
+    data[at : at + 4] = (link or trunk).to_bytes(4, "big")
+    copy.write_bytes(data)
+    with Pages(copy) as pages:
+        marks = bytearray(pages.count + 1)
+        pages.mark_free(marks)
+    assert marks[trunk] == 1
+    assert sum(marks) == int.from_bytes(data[36:40], "big") + (link == 1)
 
 
 def test_what_a_page_says_of_itself_is_not_believed(healthy: Path, tmp_path: Path) -> None:
