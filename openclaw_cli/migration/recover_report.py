@@ -12,6 +12,9 @@ from openclaw_cli.migration.reporting import Report, TargetReport, issue_text
 from openclaw_cli.storage.repairing import Health
 from openclaw_cli.storage.salvaging import Salvaged
 
+ROWS_LOST = "sqlite_rows_lost"
+"""Code of the issue that names rows which neither the damaged store nor an archive could give back."""
+
 
 class Status(StrEnum):
     """What a recovery says of a store, and of a run: the worst of its stores."""
@@ -67,7 +70,9 @@ class RecoverReport(Report):
     def status_of(self, target: TargetReport) -> Status:
         """What a recovery says of one store."""
         mending = self.mendings[target.agent_id]
-        if target.failure is not None or any(issue.severity == "error" for issue in target.issues):
+        # Rows that are gone for good keep nobody from going on; they are an error of the report all the same.
+        blocking = any(issue.severity == "error" and issue.code != ROWS_LOST for issue in target.issues)
+        if target.failure is not None or blocking:
             return Status.BLOCKED
         moved = target.archived_transcripts or target.archived_unreferenced or target.archived_indexes
         if mending.action != "none" or mending.from_archives or moved or target.imported_events:
@@ -81,6 +86,8 @@ class RecoverReport(Report):
             return "Nothing to do: the stores are sound and no run is open."
         if verdict is Status.REPAIRED and dry_run:
             return "It can be repaired: run this again without --dry-run."
+        if any(issue.code == ROWS_LOST for target in self.targets for issue in target.issues):
+            return "Repaired as far as it goes: see what is gone. Keep the damaged set, and look into a backup."
         if verdict is Status.REPAIRED:
             kept = [str(path) for mending in self.mendings.values() for path in mending.kept]
             if kept:

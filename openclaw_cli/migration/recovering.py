@@ -22,11 +22,13 @@ from openclaw_cli.faults import Step, reached
 from openclaw_cli.migration import importing, previewing, replacing, settling
 from openclaw_cli.migration.job import Job, plan_all
 from openclaw_cli.migration.plan import plan_target
-from openclaw_cli.migration.recover_report import Mending, RecoverReport, Status
+from openclaw_cli.migration.recover_report import ROWS_LOST, Mending, RecoverReport, Status
 from openclaw_cli.migration.reimporting import reimport
 from openclaw_cli.migration.reporting import TargetReport
 from openclaw_cli.storage import repairing, salvaging
+from openclaw_cli.storage.losses import Losses, still_lost
 from openclaw_cli.storage.repairing import Condition, Health, Log
+from openclaw_cli.storage.salvaging import Salvaged
 
 _ACTIONS = {
     Condition.DERIVED: "rebuilding what follows from the rows",
@@ -53,6 +55,8 @@ def _diagnosis(target: Target) -> Diagnosis:
     try:
         with _copied(real_file(target)) as copy:
             health = Health(Condition.MISSING) if copy is None else repairing.examine(copy, target.agent_id)
+            if copy is not None and health.failure is not None:
+                health = _named(health, health.failure, copy, target.sqlite_path)
     except RefusedError as error:
         # What keeps one store from being looked at (mode, room) is its failure; the others are mended.
         health = Health(Condition.REFUSED, findings=(error.code,), failure=error)
@@ -63,6 +67,12 @@ def _diagnosis(target: Target) -> Diagnosis:
         aside = f"putting the {health.log} log aside"
         action = aside if action == "none" else f"{aside}, {action}"
     return Diagnosis(target, health, action)
+
+
+def _named(health: Health, failure: OpenClawError, copy: Path, path: Path) -> Health:
+    """The same, with the store's name where the failure names the private copy."""
+    message = failure.message.replace(str(copy), str(path))
+    return replace(health, failure=RefusedError(message, hint=failure.hint, code=failure.code))
 
 
 @contextmanager
@@ -176,7 +186,7 @@ def _replace(one: Diagnosis, mending: Mending, job: Job, part: TargetReport) -> 
     path = real_file(one.target)
     new = replacing.building_path(path)
     try:
-        _build(one, mending, job, part, new)
+        lost = _build(one, mending, job, part, new)
     except (OpenClawError, OSError):
         # What was built is worth nothing without the rest, and on a full disk it is in the way.
         replacing.building_path(path)
@@ -186,17 +196,31 @@ def _replace(one: Diagnosis, mending: Mending, job: Job, part: TargetReport) -> 
     if path.exists():
         mending.kept.extend(replacing.set_aside(path, job.now_ms))
     replacing.put_in_place(new, path)
-    salvaged = mending.salvaged
-    if salvaged is not None and (salvaged.lost or salvaged.refused):
-        message = (
-            f"{path}: {len(salvaged.pages_lost)} page(s) and {sum(salvaged.refused.values())} row(s) could not be read;"
-            f" the damaged set is kept as {mending.kept[0].name}"
+    if mending.salvaged is not None and (mending.salvaged.lost or mending.salvaged.refused):
+        part.issues.append(_lost_issue(path, mending, mending.salvaged, lost))
+
+
+def _lost_issue(path: Path, mending: Mending, salvaged: Salvaged, lost: Losses | None) -> Issue:
+    """A warning where everything came back from the archives, else an error: the damaged set is the only place then."""
+    unread = f"{len(salvaged.pages_lost)} page(s) and {sum(salvaged.refused.values())} row(s) could not be read"
+    kept = f"the damaged set is kept as {mending.kept[0].name}"
+    facts = {"pages": salvaged.pages_lost}
+    if not lost:
+        return Issue(
+            "sqlite_rows_unreadable", "warning", f"{path}: {unread}; nothing of them is missing; {kept}", facts=facts
         )
-        part.issues.append(Issue("sqlite_rows_lost", "warning", message, facts={"pages": salvaged.pages_lost}))
+    named = ", ".join(name or "unknown" for name in lost.tables)
+    more = f"; rows of {named} may be missing" if named else ""
+    message = f"{path}: {unread}; {lost.events} event(s) and {lost.keys} key(s) are gone{more}; {kept}"
+    facts |= {"events": lost.events, "keys": lost.keys, "tables": list(lost.tables)}
+    return Issue(ROWS_LOST, "error", message, facts=facts)
 
 
-def _build(one: Diagnosis, mending: Mending, job: Job, part: TargetReport, new: Path) -> None:
-    """The whole new store: the readable rows of the damaged one, then what the archived originals have more."""
+def _build(one: Diagnosis, mending: Mending, job: Job, part: TargetReport, new: Path) -> Losses | None:
+    """The whole new store: the readable rows of the damaged one, then what the archived originals have more.
+
+    Gives what is missing even so; None where there was no damaged store.
+    """
     path = real_file(one.target)
     if path.exists() and free_bytes(path.parent) < (needed := 2 * path.stat().st_size):
         raise NoSpaceError(
@@ -207,8 +231,11 @@ def _build(one: Diagnosis, mending: Mending, job: Job, part: TargetReport, new: 
         if copy is not None:
             repairing.examine(copy, one.target.agent_id)
             mending.salvaged = salvaging.salvage(copy, new, agent_id=one.target.agent_id, now_ms=job.now_ms)
-    mending.from_archives = reimport(job, one.target, new, part.issues)
-    reached(Step.RECOVER_REIMPORTED)
+        mending.from_archives = reimport(job, one.target, new, part.issues)
+        reached(Step.RECOVER_REIMPORTED)
+        if copy is None or mending.salvaged is None:
+            return None
+        return still_lost(copy, new, mending.salvaged)
 
 
 def _require_sound(target: Target) -> None:

@@ -17,7 +17,7 @@ from openclaw_cli.errors import CorruptError, OpenClawError, RefusedError
 from openclaw_cli.storage import connection, frames, identities, projections, schema, shapes, verify
 from openclaw_cli.storage.connection import Store, Timeouts
 from openclaw_cli.storage.pages import Pages
-from openclaw_cli.storage.salvaging import DERIVED
+from openclaw_cli.storage.shapes import DERIVED
 
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 """What may lie beside a database file and belongs to it."""
@@ -87,7 +87,7 @@ def examine(copy: Path, agent_id: str) -> Health:
 
     What is found afterwards at `copy` is what a salvage should read.
     """
-    log = _judge_log(copy)
+    log = _judge_log(copy, agent_id)
     health = _look(copy, agent_id)
     if log is Log.OWN and health.condition is Condition.DAMAGED:
         alone = _without_log(copy, agent_id)
@@ -97,14 +97,34 @@ def examine(copy: Path, agent_id: str) -> Health:
     return Health(health.condition, log, health.findings, health.failure)
 
 
-def _judge_log(copy: Path) -> Log:
+def _judge_log(copy: Path, agent_id: str) -> Log:
     path = copy.with_name(copy.name + "-wal")
     if not path.exists() or path.stat().st_size == 0:
         return Log.NONE
-    if connection.foreign_wal(copy) is None:
+    with Pages(copy) as pages:
+        has_header = pages.has_header
+    if connection.foreign_wal(copy) is None if has_header else _belongs(path, copy, agent_id):
         return Log.OWN
     path.unlink()
     return Log.FOREIGN
+
+
+def _belongs(log: Path, copy: Path, agent_id: str) -> bool:
+    """Whether a log fits a file whose header is destroyed: with it, the file is this agent's store or says nothing.
+
+    SQLite cannot be asked; a log that does not fit would put other pages over the rows.
+    """
+    trial = Path(shutil.copyfile(copy, copy.with_name(copy.name + ".trial")))
+    try:
+        before = _rows(trial)
+        frames.write_back(log, trial)
+        with Pages(trial) as pages:
+            leaves = shapes.layout(pages).leaves
+            position = shapes.tables()["schema_meta"].columns.index("agent_id")
+            owners = {cell.values[position] for n in leaves.get("schema_meta", []) for cell in pages.cells(n, [])}
+        return owners <= {agent_id} and _rows(trial) >= before
+    finally:
+        trial.unlink()
 
 
 def _without_log(copy: Path, agent_id: str) -> Health | None:
@@ -137,16 +157,17 @@ def _look(copy: Path, agent_id: str) -> Health:
     except CorruptError as error:
         return Health(Condition.DAMAGED, findings=(error.code,))
     except RefusedError as error:
-        if error.code in ("not_a_store", "not_openable") and _has_rows(copy):
+        if error.code in ("not_a_store", "not_openable") and _rows(copy):
             return Health(Condition.DAMAGED, findings=(error.code,))
         return Health(Condition.REFUSED, findings=(error.code,), failure=error)
 
 
-def _has_rows(copy: Path) -> bool:
-    """Whether a file that SQLite does not take for a store has rows of sessions in it all the same."""
+def _rows(copy: Path) -> int:
+    """Rows of keys and sessions in a file that SQLite need not take for a store."""
     with Pages(copy) as pages:
         leaves = shapes.layout(pages).leaves
-        return any(any(pages.cells(n, [])) for n in leaves.get("session_nodes", []) + leaves.get("session_windows", []))
+        wanted = leaves.get("session_nodes", []) + leaves.get("session_windows", [])
+        return sum(1 for number in wanted for _ in pages.cells(number, []))
 
 
 def _judge(store: Store) -> Health:
@@ -187,8 +208,9 @@ def derived_wrong(store: Store) -> Iterator[verify.Mismatch]:
 def rebuild_derived(path: Path, *, agent_id: str, now_ms: int, timeouts: Timeouts | None = None) -> None:
     """Make indexes, search and everything else that follows from the rows of a store anew, in place.
 
-    One transaction, so that a cut leaves the store as it was. The caller has seen that the rows are whole. Raises as
-    `connection.open_write`, except for objects of the schema that are missing.
+    Objects and indexes in one transaction, then each session in one of its own: no lock is held for long, and a cut
+    leaves sessions without projections, which the next look finds. The caller has seen that the rows are whole. Raises
+    as `connection.open_write`, except for objects of the schema that are missing.
     """
     with connection.open_repair(path, agent_id=agent_id, timeouts=timeouts) as store:
         with store.transaction():
@@ -203,8 +225,9 @@ def rebuild_derived(path: Path, *, agent_id: str, now_ms: int, timeouts: Timeout
             for item in schema.missing(store.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()):
                 store.execute(next(thing.sql for thing in schema.objects() if thing.name == item.name))
             store.execute("REINDEX")
-            sql = "SELECT session_id FROM session_windows ORDER BY session_id"
-            for (session_id,) in store.execute(sql).fetchall():
+        sql = "SELECT session_id FROM session_windows ORDER BY session_id"
+        for (session_id,) in store.execute(sql).fetchall():
+            with store.transaction():
                 identities.rebuild(store, session_id)
                 projections.rebuild(store, session_id, now_ms)
         if any(_NEVER_USED.search(text) for text in verify.integrity(store)):

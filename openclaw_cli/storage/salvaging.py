@@ -20,17 +20,7 @@ from openclaw_cli.storage import connection, events, identities, projections, se
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.encoding import decode
 from openclaw_cli.storage.pages import Cell, Lost, Pages
-
-DERIVED = frozenset(
-    (
-        "session_canonical_validation_pending",
-        "session_transcript_active_events",
-        "session_transcript_fts_rows",
-        "session_transcript_index_state",
-        "transcript_event_identities",
-    )
-)
-"""Tables whose rows follow from others."""
+from openclaw_cli.storage.shapes import DERIVED
 
 _BUILT_WITH_ROWS = frozenset(("schema_meta", "session_key_contract", "memory_index_state"))
 _TEXT_OF_EVENT = ("event_json", "event_zstd", "event_utf8_bytes")
@@ -44,13 +34,15 @@ _RENUMBER = (
 class Salvaged:
     """What a salvage brought back. `rows`: rows per table; `refused`: rows that the schema does not admit any more.
 
-    `lost`: places of the file that could not be read; `strangers`: tables of other programs, which were left out;
-    `placeholders`: sessions whose own row is lost; `gaps`: events that are missing between others.
+    `lost`: places of the file that could not be read, `lost_in`: the tables that they are of; `strangers`: tables of
+    other programs, which were left out; `placeholders`: sessions whose own row is lost; `gaps`: events that are missing
+    between others.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
+    lost_in: set[str] = field(default_factory=set)
     strangers: list[str] = field(default_factory=list)
     placeholders: int = 0
     gaps: int = 0
@@ -81,7 +73,8 @@ def salvage(copy: Path, new: Path, *, agent_id: str, now_ms: int) -> Salvaged:
     result = Salvaged()
     with Pages(copy) as pages, connection.create(new, agent_id=agent_id, now_ms=now_ms) as store:
         found = shapes.layout(pages)
-        result.lost.extend(found.lost)
+        for name, lost in found.lost.items():
+            _lose(result, name, lost)
         result.strangers.extend(name for name in found.strangers if _is_foreign(name))
         store.execute("PRAGMA foreign_keys=OFF").fetchall()
         valid: list[str] = []
@@ -128,8 +121,9 @@ def _load(
     verb = "INSERT OR REPLACE" if table.name in _BUILT_WITH_ROWS else "INSERT OR IGNORE"
     columns = ", ".join(f'"{column}"' for column in table.columns)
     sql = f'{verb} INTO "{table.name}" ({columns}) VALUES ({", ".join("?" * len(table.columns))})'
+    lost: list[Lost] = []
     for number in leaves:
-        for cell in pages.cells(number, result.lost):
+        for cell in pages.cells(number, lost):
             row = table.row(cell)
             if not _is_readable(table, cell):
                 _refuse(result, table.name)
@@ -142,6 +136,13 @@ def _load(
             result.rows[table.name] = result.rows.get(table.name, 0) + store.changes()
             if table.name == "session_nodes" and row[table.columns.index("entry_valid")] == 1:
                 valid.append(str(row[0]))
+    _lose(result, table.name, lost)
+
+
+def _lose(result: Salvaged, name: str, lost: list[Lost]) -> None:
+    if lost:
+        result.lost_in.add(name)
+        result.lost.extend(lost if name not in DERIVED else ())
 
 
 def _refuse(result: Salvaged, name: str) -> None:

@@ -10,6 +10,17 @@ from typing import Any
 from openclaw_cli.storage import schema
 from openclaw_cli.storage.pages import FREE, Cell, Lost, Pages, Value
 
+DERIVED = frozenset(
+    (
+        "session_canonical_validation_pending",
+        "session_transcript_active_events",
+        "session_transcript_fts_rows",
+        "session_transcript_index_state",
+        "transcript_event_identities",
+    )
+)
+"""Tables whose rows follow from others."""
+
 _SAMPLE_ROWS = 32
 _KINDS: dict[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
 
@@ -43,10 +54,13 @@ class Table:
 
 @dataclass(slots=True)
 class Layout:
-    """The leaf pages of each table, in the order of its tree as far as that is known; and what could not be read."""
+    """The leaf pages of each table, in the order of its tree as far as that is known; and what could not be read.
+
+    `lost`: by table, "" where that is not known.
+    """
 
     leaves: dict[str, list[int]] = field(default_factory=dict)
-    lost: list[Lost] = field(default_factory=list)
+    lost: dict[str, list[Lost]] = field(default_factory=dict)
     strangers: list[str] = field(default_factory=list)
 
 
@@ -75,12 +89,12 @@ def _table(table: Mapping[str, Any]) -> Table:
 def layout(pages: Pages) -> Layout:
     """Find the leaf pages of every table of the schema. Unused pages are never looked at: their rows were deleted."""
     found = Layout()
-    roots = _roots(pages, found.lost)
+    roots = _roots(pages, found.lost.setdefault("sqlite_schema", []))
     seen = bytearray(pages.count + 1)
     for name, root in roots.items():
         if name not in tables():
             found.strangers.append(name)
-        for number in pages.leaves(root, found.lost if name in tables() else []):
+        for number in pages.leaves(root, found.lost.setdefault(name, []) if name in tables() else []):
             if not seen[number]:
                 seen[number] = 1
                 found.leaves.setdefault(name, []).append(number)
@@ -128,7 +142,7 @@ def _adopt(pages: Pages, roots: Mapping[str, int], seen: bytearray, found: Layou
     for root in sorted(groups, key=lambda root: (root < 0, root)):
         name = _by_shape(pages, groups[root], root, roots, taken)
         if name is None:
-            found.lost.extend(Lost(number, None) for number in groups[root])
+            found.lost.setdefault("", []).extend(Lost(number, None) for number in groups[root])
             continue
         if root > 0:
             taken.add(name)

@@ -160,6 +160,50 @@ def test_what_nobody_archived_is_salvaged_too(imported: Path, recover: Any) -> N
     assert row in content(imported)[session_id]
 
 
+def test_what_nobody_can_bring_back_is_an_error(imported: Path, recover: Any) -> None:
+    """A turn that only the database had, on a page that is destroyed: repaired, but not with status 0."""
+    recover(imported)
+    session_id = "00000abc-0000-4000-8000-000000000002"
+    row = b'{"type":"message","id":"only-here","parentId":null,"message":{"role":"user","content":"x"}}'
+    with connection.open_write(imported / DATABASE, agent_id="main") as store, store.transaction():
+        key = store.value("SELECT session_key FROM session_windows WHERE session_id = ?", (session_id,))
+        events.append(store, key, session_id, [(row, json.loads(row))], now_ms=NOW)
+    database = imported / DATABASE
+    (number,) = [
+        number
+        for number in pages_of(database, "transcript_events")
+        if b"only-here" in database.read_bytes()[(number - 1) * 4096 : number * 4096]
+    ]
+    destroy(database, number)
+    status, report = recover(imported)
+    main = report["targets"][0]
+    assert (3, "repaired", "repaired") == (status, report["status"], main["status"])
+    (lost,) = [issue for issue in main["issues"] if issue["severity"] == "error"]
+    assert ("sqlite_rows_lost", 1, 0) == (lost["code"], lost["events"], lost["keys"])
+    assert row not in content(imported)[session_id]
+    assert "clean" == recover(imported)[1]["status"]
+
+
+def test_a_log_beside_a_destroyed_header_is_used_when_it_fits(imported: Path, recover: Any) -> None:
+    """SQLite opens neither; the turns of the log are committed all the same."""
+    recover(imported)
+    database = imported / DATABASE
+    session_id = "00000abc-0000-4000-8000-000000000002"
+    row = b'{"type":"message","id":"in-the-log","parentId":null,"message":{"role":"user","content":"x"}}'
+    with connection.open_write(database, agent_id="main") as store:
+        store.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+        with store.transaction():
+            key = store.value("SELECT session_key FROM session_windows WHERE session_id = ?", (session_id,))
+            events.append(store, key, session_id, [(row, json.loads(row))], now_ms=NOW)
+        file, log = database.read_bytes(), Path(f"{database}-wal").read_bytes()
+    database.write_bytes(bytes(4096) + file[4096:])
+    Path(f"{database}-wal").write_bytes(log)
+    Path(f"{database}-shm").unlink(missing_ok=True)
+    status, report = recover(imported)
+    assert (0, "repaired", "own") == (status, report["targets"][0]["status"], report["targets"][0]["log"])
+    assert row in content(imported)[session_id]
+
+
 def test_a_store_that_is_gone_comes_back_from_the_archives(imported: Path, recover: Any) -> None:
     """As after the real program's own recovery, which moves a damaged store away and leaves none."""
     before, rows = content(imported), entries(imported)
@@ -219,6 +263,8 @@ def test_a_newer_schema_is_refused(imported: Path, recover: Any) -> None:
     before = digests(imported)
     status, report = recover(imported)
     assert (12, "blocked") == (status, report["targets"][0]["status"])
+    (issue,) = [issue for issue in report["targets"][0]["issues"] if issue["severity"] == "error"]
+    assert str(imported / DATABASE) in issue["message"]
     assert before[DATABASE] == digests(imported)[DATABASE]
 
 
