@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +21,7 @@ from openclaw_cli.errors import NoSpaceError, RefusedError
 from openclaw_cli.faults import Step, reached
 
 _BLOCK_BYTES = 1 << 20
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 _NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
@@ -96,7 +99,7 @@ def replace_file(path: Path, data: bytes | Iterable[bytes], *, mode: int = 0o600
 
     Data in pieces is written as the pieces come.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = _temporary(path)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
@@ -107,10 +110,26 @@ def replace_file(path: Path, data: bytes | Iterable[bytes], *, mode: int = 0o600
             os.close(descriptor)
         adopt_owner(temporary)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise as_refusal(error, path) from error
+        if isinstance(error, OSError):
+            raise as_refusal(error, path) from error
+        raise
     fsync_dir(path.parent)
+
+
+def sweep(directories: Iterable[Path]) -> None:
+    """Remove the temporary files that killed runs left in `directories` (those of `replace_file` and of copies).
+
+    The caller owns the state directory: nobody is writing one. The bytes of such a file are those of another one, or
+    were never anybody's; its name is of a form that only this module gives.
+    """
+    for directory in directories:
+        names = os.listdir(directory) if directory.is_dir() else ()
+        for name in filter(_TEMPORARY.fullmatch, names):
+            # One that stays is only in the way; what makes it stay (a read-only file system) stops the run itself.
+            with contextlib.suppress(OSError):
+                os.unlink(directory / name)
 
 
 def sha256_file(path: Path) -> str:
@@ -174,11 +193,12 @@ def publish_no_replace(
     """Give a file a second name, durable and checked; the first half of a move.
 
     Link, sync, hash again. Where hard links are missing, or with `copy` (the file then shares no inode with other
-    names that it has): copy with mode and mtime, sync, compare, rename. A destination that already is the same inode
-    (a run was cut between link and unlink) is finished. Raises `FileExistsError` when another file stands at the
-    destination, `SourceChangedError` when the bytes are not the expected ones (the new name is taken back then).
+    names that it has): copy with mode and mtime, sync, compare, rename. A destination that already is the same inode,
+    or that has the expected bytes (a run was cut behind link or copy), is finished. Raises `FileExistsError` when
+    another file stands at the destination, `SourceChangedError` when the bytes are not the expected ones (the new name
+    is taken back then).
     """
-    method = _publish(source, destination, copy=copy)
+    method = _publish(source, destination, expected_sha256, copy=copy)
     try:
         fsync_dir(destination.parent)
         linked()
@@ -223,7 +243,7 @@ def same_file(left: Path, right: Path) -> bool:
         return False
 
 
-def _publish(source: Path, destination: Path, *, copy: bool) -> str:
+def _publish(source: Path, destination: Path, expected_sha256: str, *, copy: bool) -> str:
     if copy and not same_file(source, destination):
         _copy_no_replace(source, destination)
         return "copy"
@@ -233,7 +253,9 @@ def _publish(source: Path, destination: Path, *, copy: bool) -> str:
     except FileExistsError:
         if same_file(source, destination):
             return "link"
-        raise
+        if not _is_copy(source, destination, expected_sha256):
+            raise
+        return "copy"
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise as_refusal(error, destination) from error
@@ -241,8 +263,23 @@ def _publish(source: Path, destination: Path, *, copy: bool) -> str:
     return "copy"
 
 
+def _is_copy(source: Path, destination: Path, expected_sha256: str) -> bool:
+    """Whether a file that has nothing to do with `source` but its bytes stands there: a copy, durable now."""
+    found = os.lstat(destination)
+    if not stat.S_ISREG(found.st_mode) or found.st_size != os.stat(source).st_size:
+        return False
+    if sha256_file(destination) != expected_sha256:
+        return False
+    descriptor = os.open(destination, os.O_RDONLY)
+    try:
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def _copy_no_replace(source: Path, destination: Path) -> None:
-    temporary = destination.with_name(f".{destination.name}.{secrets.token_hex(6)}.tmp")
+    temporary = _temporary(destination)
     status = os.stat(source)
     try:
         with open(source, "rb", buffering=0) as reader:
@@ -261,12 +298,16 @@ def _copy_no_replace(source: Path, destination: Path) -> None:
         if destination.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(destination))
         os.rename(temporary, destination)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise as_refusal(error, destination) from error
-    except SourceChangedError:
-        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise as_refusal(error, destination) from error
         raise
+
+
+def _temporary(path: Path) -> Path:
+    """A new name beside `path`, of the form that `sweep` knows."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:

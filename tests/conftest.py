@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
@@ -42,6 +42,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many points of the fault matrix were tried, in all processes together."""
+    passed_or_not = [*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())]
+    tried = [
+        value for report in passed_or_not for name, value in report.user_properties if name == "fault points tried"
+    ]
+    if tried:
+        terminalreporter.write_line(f"fault matrix: {sum(tried)} points tried")
 
 
 @pytest.fixture(autouse=True)

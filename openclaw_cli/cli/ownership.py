@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -53,9 +54,24 @@ def owned(
         output.note(where, common)
     ownership, stale = _taken(common, config, targets, assume_stopped=assume_stopped, allow_owner=allow_owner)
     with ownership:
+        _sweep(common, targets)
         report = act()
     report.issues[:0] = [*ownership.issues, *stale]
     return report
+
+
+def _sweep(common: Common, targets: tuple[Target, ...]) -> None:
+    """Take away what killed runs left of files that they were writing."""
+    from openclaw_cli import locks, manifest
+    from openclaw_cli.durable import sweep
+    from openclaw_cli.storage.connection import remove_unfinished
+
+    beside = [place for target in targets for place in (target.sessions_dir, target.archive_dir)]
+    for target in targets:
+        # What makes it stay is what stops whoever has to write there, and only them.
+        with contextlib.suppress(OSError):
+            remove_unfinished(target.sqlite_path)
+    sweep([locks.names_dir(common.state_dir), common.state_dir / manifest.RUNS_DIR, *beside])
 
 
 def _taken(

@@ -35,6 +35,7 @@ from openclaw_cli.manifest import (
     runs,
     with_identity,
 )
+from openclaw_cli.migration.claims import consumed_archives
 from openclaw_cli.migration.discovery import Source
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -131,7 +132,8 @@ def settle_cut_runs(state_dir: Path, targets: Iterable[Target], now_ms: int) -> 
 
     Planned moves are of rows that were committed and validated, so they can be carried out now, if the file is still
     the one that was imported. Runs that were restored are left alone. Of runs that are closed, or that are of other
-    targets or of the same ones at another path, only the links that they left half-way are taken back.
+    targets or of the same ones at another path, only the links that they left half-way are taken back. A restore that
+    was cut leaves links, too.
     """
     known = {_identity(record): record for record in map(real_paths, targets)}
     settled = Settled()
@@ -140,6 +142,7 @@ def settle_cut_runs(state_dir: Path, targets: Iterable[Target], now_ms: int) -> 
             settled.issues.append(Issue("manifest_invalid", "error", run.message))
             continue
         manifest = run.manifest
+        _take_back_restored(run, known.values(), settled)
         if manifest.restore is not None:
             continue
         ours = bool(manifest.targets) and all(_identity(target) in known for target in manifest.targets)
@@ -166,16 +169,35 @@ def _take_back(recorded: Iterable[TargetRecord], records: Iterable[TargetRecord]
         here = by_agent.get(target.agent_id)
         for move in target.open_moves() if here is not None else ():
             source, archive = here.sessions_dir / move.source_path.name, here.archive_dir / move.archive_path.name
-            if not same_file(source, archive):
-                continue
-            try:
-                archive.unlink()
-                fsync_dir(archive.parent)
-            except OSError as error:
-                message = f"{archive} was left behind by an unfinished move and cannot be removed: {error.strerror}"
-                settled.issues.append(Issue("transcript_archive_failed", "warning", message, move.session_key))
-            else:
-                settled.taken_back += 1
+            if same_file(source, archive):
+                _remove_name(archive, move, settled)
+
+
+def _take_back_restored(run: Run, records: Iterable[TargetRecord], settled: Settled) -> None:
+    """Remove one name of each file that a restore was giving back when it was cut.
+
+    Once the restore is recorded the archive's name goes, as the restore would have done; before that the original's, as
+    if it had not begun: the archive is then what the manifest says.
+    """
+    by_agent = {record.agent_id: record for record in records}
+    consumed = consumed_archives(run)
+    for target in run.manifest.targets:
+        here = by_agent.get(target.agent_id)
+        for move in target.completed if here is not None else ():
+            source, archive = here.sessions_dir / move.source_path.name, here.archive_dir / move.archive_path.name
+            if same_file(source, archive):
+                _remove_name(archive if str(move.archive_path) in consumed else source, move, settled)
+
+
+def _remove_name(name: Path, move: Move, settled: Settled) -> None:
+    try:
+        name.unlink()
+        fsync_dir(name.parent)
+    except OSError as error:
+        message = f"{name} was left behind by an unfinished move and cannot be removed: {error.strerror}"
+        settled.issues.append(Issue("transcript_archive_failed", "warning", message, move.session_key))
+    else:
+        settled.taken_back += 1
 
 
 def _finish(run: Run, target: TargetRecord, issues: list[Issue]) -> list[Move]:

@@ -226,15 +226,22 @@ def create(path: Path, *, agent_id: str, now_ms: int, timeouts: Timeouts | None 
     if path.exists():
         raise RefusedError(f"{path} exists already", code="exists", path=str(path))
     _make_directories(path.parent)
-    building = path.with_name(path.name + ".creating")
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        # Left by a run that was killed while building; nobody reads this name.
-        building.with_name(building.name + suffix).unlink(missing_ok=True)
+    building = remove_unfinished(path)
     os.close(os.open(building, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     _build(building, agent_id, now_ms)
     _publish(building, path)
     faults.reached(faults.Step.DATABASE_CREATED)
     return open_write(path, agent_id=agent_id, timeouts=timeouts)
+
+
+def remove_unfinished(path: Path) -> Path:
+    """Remove what a killed run left of creating the store at `path`; gives the name under which it is built."""
+    building = path.with_name(path.name + ".creating")
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        left = building.with_name(building.name + suffix)
+        if left.exists():  # A read-only file system refuses also to remove what is not there.
+            left.unlink()
+    return building
 
 
 def foreign_wal(path: Path) -> Issue | None:
@@ -254,7 +261,7 @@ def foreign_wal(path: Path) -> Issue | None:
         return None
     if len(header) < 32 or len(main_header) < 100:
         return None
-    if _wal_page_size(header) != _page_size(main_header):
+    if int.from_bytes(header[8:12], "big") != _page_size(main_header):
         return _foreign_issue(path, "its page size is another")
     alone = _identity(path, immutable=True)
     if alone is not None and _identity(path, immutable=False) != alone:
@@ -292,7 +299,8 @@ def _connect(path: Path, flags: int, *, writable: bool, timeouts: Timeouts, name
 
 def _reader(path: Path, *, immutable: bool, query_only: bool) -> Store:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    store = _connect(path, flags, writable=False, timeouts=Timeouts(), name=_uri(path, immutable))
+    uri = path.absolute().as_uri() + ("?immutable=1" if immutable else "")
+    store = _connect(path, flags, writable=False, timeouts=Timeouts(), name=uri)
     if query_only:
         store.execute("PRAGMA query_only=ON").fetchall()
     return store
@@ -307,10 +315,6 @@ def _has_log(path: Path) -> bool:
     """Whether there is a log with content, or one that cannot be looked at."""
     log = path.with_name(path.name + "-wal")
     return log.exists() and (not log.is_file() or log.stat().st_size > 0)
-
-
-def _uri(path: Path, immutable: bool) -> str:
-    return path.absolute().as_uri() + ("?immutable=1" if immutable else "")
 
 
 def _checked(store: Store, check: Callable[[], None]) -> Store:
@@ -419,10 +423,6 @@ def _publish(building: Path, path: Path) -> None:
 def _page_size(header: bytes) -> int:
     size = int.from_bytes(header[16:18], "big")
     return 65536 if size == 1 else size
-
-
-def _wal_page_size(header: bytes) -> int:
-    return int.from_bytes(header[8:12], "big")
 
 
 def _identity(path: Path, *, immutable: bool) -> tuple[Any, ...] | None:

@@ -1,0 +1,49 @@
+"""What a state directory holds after a run, whole or cut: files by content, databases checked, what is in the way."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from openclaw_cli.storage import connection, events, verify
+
+DATABASES = "agents/*/agent/openclaw-agent.sqlite"
+
+
+def files(state: Path) -> dict[str, int]:
+    """Multiset of the SHA-256 of all files in sessions directories and archives, and of damaged databases kept."""
+    places = [
+        *state.glob("agents/*/sessions/*"),
+        *state.glob("agents/*/session-sqlite-import-archive/*"),
+        *state.glob("agents/*/agent/*.corrupt-*"),
+    ]
+    return dict(Counter(hashlib.sha256(path.read_bytes()).hexdigest() for path in places if path.is_file()))
+
+
+def digests(state: Path) -> list[str]:
+    """SHA-256 of every file, each once."""
+    return sorted({hashlib.sha256(path.read_bytes()).hexdigest() for path in state.rglob("*") if path.is_file()})
+
+
+def debris(state: Path) -> list[str]:
+    """Files that only a run in progress needs."""
+    paths = (str(path.relative_to(state)) for path in state.rglob("*"))
+    ends, parts = (".tmp", ".copying"), (".creating", ".recovering")
+    return sorted(path for path in paths if path.endswith(ends) or any(part in path for part in parts))
+
+
+def contents(state: Path) -> dict[str, Any]:
+    """What the databases hold, checked: faults of integrity and projections, and the multiset of events."""
+    faults: list[str] = []
+    held: Counter[str] = Counter()
+    for path in sorted(state.glob(DATABASES)):
+        with connection.open_read(path, temporary_tables=True) as store:
+            faults.extend(verify.integrity(store))
+            faults.extend(f"{item}" for item in verify.verify(store))
+            for (session_id,) in store.execute("SELECT session_id FROM session_windows ORDER BY 1").fetchall():
+                for _, text in events.stream(store, session_id):
+                    held[hashlib.sha256(session_id.encode() + b" " + text).hexdigest()] += 1
+    names = sorted(str(path.relative_to(state)) for path in state.glob("agents/*/sessions/*"))
+    return {"faults": faults, "events": dict(held), "names": names, "debris": debris(state)}
