@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 DATABASE = "agents/main/agent/openclaw-agent.sqlite"
 TRIED = "fault points tried"
 # The sample of a run that is not a full one, for each scenario and kind.
-SAMPLE = 24
+SAMPLE = 16
 
 
 @dataclass(slots=True)
