@@ -2,113 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import random
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from damaged_transcripts import MUTATIONS, Damaged
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openclaw_cli.config.paths import Target
+from openclaw_cli.jsonl.damage import Action
 from openclaw_cli.migration import importing, previewing, validating
 from openclaw_cli.migration.job import Job, plan_all
 from openclaw_cli.migration.plan import Rules
 from openclaw_cli.migration.reporting import TargetReport
 from openclaw_cli.storage import connection, events, verify
-from tests.support.conversations import random_conversation
 
 NOW_MS = 1_790_000_000_000
 PER_STATE = 25
-Mutation = Callable[[random.Random, bytes], bytes]
-
-
-def _cut(rng: random.Random, data: bytes) -> bytes:
-    """A range is missing."""
-    at = rng.randrange(len(data) + 1)
-    return data[:at] + data[at + rng.choice([1, 7, 60, 400]) :]
-
-
-def _torn(rng: random.Random, data: bytes) -> bytes:
-    """The end is missing."""
-    return data[: rng.randrange(len(data) + 1)]
-
-
-def _torn_head(rng: random.Random, data: bytes) -> bytes:
-    """The beginning is missing."""
-    return data[rng.randrange(min(len(data), 300) + 1) :]
-
-
-def _glued(rng: random.Random, data: bytes) -> bytes:
-    """One line end is missing."""
-    ends = [at for at, byte in enumerate(data) if byte == 10]
-    if not ends:
-        return data
-    at = rng.choice(ends)
-    return data[:at] + data[at + 1 :]
-
-
-def _nuls(rng: random.Random, data: bytes) -> bytes:
-    """NULs were put in, or stand where data was."""
-    at, size = rng.randrange(len(data) + 1), rng.choice([1, 2, 64, 512])
-    return data[:at] + b"\0" * size + data[at + (size if rng.random() < 0.5 else 0) :]
-
-
-def _spliced(rng: random.Random, data: bytes) -> bytes:
-    """The beginning of one place of the file stands in another one."""
-    at, other = rng.randrange(len(data) + 1), rng.randrange(len(data) + 1)
-    return data[:at] + data[other : other + rng.choice([3, 50, 300])] + data[at:]
-
-
-def _flipped(rng: random.Random, data: bytes) -> bytes:
-    """One byte is another one."""
-    if not data:
-        return data
-    at = rng.randrange(len(data))
-    return data[:at] + bytes([rng.choice([0, 9, 10, 34, 44, 123, 125, 255, rng.randrange(256)])]) + data[at + 1 :]
-
-
-def _repeated(rng: random.Random, data: bytes) -> bytes:
-    """One line stands twice, perhaps with another text the second time."""
-    lines = data.splitlines(keepends=True)
-    if not lines:
-        return data
-    again = rng.choice(lines)
-    if rng.random() < 0.5:
-        again = again.replace(b"a", b"e")
-    lines.insert(rng.randrange(len(lines) + 1), again)
-    return b"".join(lines)
-
-
-def _swapped(rng: random.Random, data: bytes) -> bytes:
-    """Two lines changed places."""
-    lines = data.splitlines(keepends=True)
-    if len(lines) > 2:
-        one, other = rng.randrange(1, len(lines)), rng.randrange(1, len(lines))
-        lines[one], lines[other] = lines[other], lines[one]
-    return b"".join(lines)
-
-
-MUTATIONS: tuple[Mutation, ...] = (_cut, _torn, _torn_head, _glued, _nuls, _spliced, _flipped, _repeated, _swapped)
-
-
-class Damaged:
-    """One transcript: its lines while it was whole, and the bytes that are left."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self.session_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
-        talk = random_conversation(rng)
-        talk.rows[0]["id"] = self.session_id
-        rows = [json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() for row in talk.rows]
-        self.lines = set(rows)
-        data = b"".join(row + b"\n" for row in rows)
-        for _ in range(rng.randint(1, 4)):
-            data = rng.choice(MUTATIONS)(rng, data)
-        self.data = data
 
 
 def _job(root: Path, *, salvage: bool = True) -> Job:
@@ -135,9 +49,9 @@ def _write(root: Path, found: list[Damaged]) -> None:
     (sessions / "sessions.json").write_bytes(orjson.dumps(rows))
 
 
-def _imported(root: Path) -> TargetReport:
+def _imported(root: Path, *, salvage: bool = True) -> TargetReport:
     """Dry run and import, which must say the same; the import's report."""
-    job = _job(root)
+    job = _job(root, salvage=salvage)
     (said,) = previewing.dry_run(job, plan_all(job)).targets
     (done,) = importing.run(job, plan_all(job)).targets
     assert said.validated_events == done.validated_events
@@ -177,9 +91,15 @@ def _unlinked(text: bytes) -> bytes:
     return orjson.dumps({name: value for name, value in row.items() if name not in ("id", "parentId")})
 
 
+def _form(one: Damaged, stored: list[bytes]) -> Callable[[bytes], bytes]:
+    """How to compare rows: as they are where the header came in, else without the links that were made anew."""
+    headed = stored and stored[0] in one.lines and b'"type":"session"' in stored[0]
+    return bytes if headed else _unlinked
+
+
 def _check_accounts(one: Damaged, stored: list[bytes], report: TargetReport) -> None:
     """Every line that was whole once, and still stands in the file, is stored, under a taken id, or inside damage."""
-    form = bytes if stored and stored[0] in one.lines else _unlinked
+    form = _form(one, stored)
     kept = [form(text) for text in stored]
     rows = {line: form(line) for line in one.lines if b'"type":"session"' not in line}
     conflicts = _conflicting_lines(report, one)
@@ -199,21 +119,68 @@ def _check_accounts(one: Damaged, stored: list[bytes], report: TargetReport) -> 
         assert sorted(order) == order
 
 
-def test_mutated_transcripts(tmp_path: Path, full_counts: bool) -> None:
-    """Cut, glued, spliced, overwritten: whole records come in, in order; the rest is named; the store is sound."""
+def _check_plain_accounts(one: Damaged, stored: list[bytes], report: TargetReport) -> None:
+    """Without salvage: a whole line is stored, or its session was not committed, or its damage, or its end, is named.
+
+    The import ends at the first line that is not whole; it counts what stands behind it.
+    """
+    if _conflicting_lines(report, one):
+        assert [] == stored
+        return
+    form = _form(one, stored)
+    kept = {form(text) for text in stored}
+    damage = [found for found in report.damage if one.session_id in found.file]
+    ends = min((found.line for found in damage if found.action is Action.STOPPED), default=None)
+    for number, line in enumerate(one.data.split(b"\n"), start=1):
+        if line not in one.lines or b'"type":"session"' in line or form(line) in kept:
+            continue
+        known = any(found.line == number for found in damage)
+        assert known or (ends is not None and number >= ends), (number, damage)
+
+
+def _check_state(root: Path, found: list[Damaged], *, salvage: bool) -> None:
+    """Import what was damaged: it ends, the store is sound, every whole record is accounted for, validation agrees."""
+    _write(root, found)
+    report = _imported(root, salvage=salvage)
+    assert report.failure is None
+    with connection.open_read(root / "agents/main/agent/openclaw-agent.sqlite", temporary_tables=True) as store:
+        assert [] == verify.integrity(store, quick=True)
+        assert [] == list(verify.verify(store))
+        check = _check_accounts if salvage else _check_plain_accounts
+        for one in found:
+            check(one, [text for _, text in events.stream(store, one.session_id)], report)
+    if salvage:
+        _check_validation(root, report)
+    else:
+        job = _job(root, salvage=False)
+        assert None is validating.validate(job, plan_all(job)).targets[0].failure
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("salvage", [True, False])
+def test_mutated_transcripts(salvage: bool, tmp_path: Path, full_counts: bool) -> None:
+    """Cut, glued, spliced, overwritten: whole records come in, in order; the rest is named; the store is sound.
+
+    5,000 transcripts with full counts, 50 without.
+    """
     for number in range(200 if full_counts else 2):
         rng = random.Random(number)
-        found = [Damaged(rng) for _ in range(PER_STATE)]
-        root = tmp_path / str(number)
-        _write(root, found)
-        report = _imported(root)
-        assert report.failure is None
-        with connection.open_read(root / "agents/main/agent/openclaw-agent.sqlite", temporary_tables=True) as store:
-            assert [] == verify.integrity(store, quick=True)
-            assert [] == list(verify.verify(store))
-            _check_validation(root, report)
-            for one in found:
-                _check_accounts(one, [text for _, text in events.stream(store, one.session_id)], report)
+        _check_state(tmp_path / str(number), [Damaged(rng) for _ in range(PER_STATE)], salvage=salvage)
+
+
+_DAMAGED = st.builds(
+    lambda seed, mutations: Damaged(random.Random(seed), mutations),
+    st.integers(0, 2**32),
+    st.lists(st.sampled_from(MUTATIONS), min_size=1, max_size=6),
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(found=st.lists(_DAMAGED, min_size=1, max_size=3), salvage=st.booleans())
+def test_drawn_mutations(found: list[Damaged], salvage: bool, states: Callable[[], Path]) -> None:
+    """The same with mutations that Hypothesis draws, and makes fewer when something is wrong."""
+    once = {one.session_id: one for one in found}
+    _check_state(states(), list(once.values()), salvage=salvage)
 
 
 TEXTS = [f"text {number}" for number in range(8)]
