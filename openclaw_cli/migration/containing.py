@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from openclaw_cli.storage.projections import storable
 MAX_LISTED = 100
 """Events of each kind that a session's report names; beyond them only their number is kept."""
 
+_HELD_BYTES = 1 << 20
+
 _EVENT_OF_ID = (
     "SELECT seq, event_json, event_zstd, event_utf8_bytes FROM transcript_events"
     " JOIN transcript_event_identities USING (session_id, seq) WHERE session_id = ? AND event_id = ?"
@@ -22,6 +25,11 @@ _EVENTS_WITHOUT_ID = (
     " AND NOT EXISTS (SELECT 1 FROM transcript_event_identities AS known"
     " WHERE known.session_id = event.session_id AND known.seq = event.seq)"
 )
+
+
+def _compared(text: bytes) -> bytes:
+    """What stands for a row's text beside that of a source: a long one would be in memory twice."""
+    return text if len(text) <= _HELD_BYTES else hashlib.sha256(text).digest()
 
 
 class Place(NamedTuple):
@@ -66,7 +74,7 @@ class Containment:
         self._stored = 0 if store is None else events.count(store, session_id)
         self._store = store if self._stored else None
         self._rows = events.stream(store, session_id) if store is not None and self._stored else iter(())
-        self._next = next(self._rows, None)
+        self._next = self._following()
         self._last = -1
         self._met = bytearray()
         self._met_rows = 0
@@ -85,9 +93,9 @@ class Containment:
     def add(self, line: int, text: bytes, value: Any) -> None:
         """Look for the next event of the source; `text` is what an import would store for it."""
         self.records += 1
-        if self._next is not None and self._next[1] == text:
+        if self._next is not None and self._next[1] == _compared(text):
             seq = self._next[0]
-            self._next = next(self._rows, None)
+            self._next = self._following()
             self._take(seq, Place(None, line))
             return
         identity = events.identity_of(value)
@@ -102,8 +110,13 @@ class Containment:
             self._meet(seq)
             return
         while self._next is not None and self._next[0] <= seq:
-            self._next = next(self._rows, None)
+            self._next = self._following()
         self._take(seq, place)
+
+    def _following(self) -> tuple[int, bytes] | None:
+        """The next stored row: its number, and what of its text is compared."""
+        row = next(self._rows, None)
+        return None if row is None else (row[0], _compared(row[1]))
 
     def _take(self, seq: int, place: Place) -> None:
         """The stored row `seq` is that of the source; an exact repetition needs no place of its own."""

@@ -83,8 +83,12 @@ def append(
 def stream(store: Store, session_id: str) -> Iterator[tuple[int, bytes]]:
     """(seq, JSON text) of every event of a session in order; one row is in memory at a time."""
     sql = f"SELECT seq, {_EVENT_COLUMNS} FROM transcript_events WHERE session_id = ? ORDER BY seq"
-    for seq, text, packed, size in store.execute(sql, (session_id,)):
-        yield seq, decode(text, packed, size)
+    # A loop of its own would keep a row's columns beside the event until the next row is asked for.
+    yield from map(_decoded, store.execute(sql, (session_id,)))
+
+
+def _decoded(row: tuple[Any, ...]) -> tuple[int, bytes]:
+    return row[0], decode(*row[1:])
 
 
 def tail(

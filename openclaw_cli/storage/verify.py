@@ -116,6 +116,7 @@ class _Derived:
         )
         for seq, text, packed, size, facts, at in self._store.execute(sql, (self._session_id,)):
             raw = decode(text, packed, size)
+            del text  # A long event is in memory often enough without it.
             event = self._parsed(raw, seq)
             yield from self._compare_event(seq, raw, event, (packed, size, facts, at))
             self._take(seq, event, at)

@@ -59,3 +59,15 @@ def test_a_long_line_takes_four_times_its_size(tmp_path: Path, words: str) -> No
         assert [line] == [event for seq, event in stream(store, SESSION) if seq]
         assert text.strip() == store.value("SELECT text FROM session_transcript_fts")
         assert [] == list(verify(store))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+def test_a_large_store_with_a_very_long_line() -> None:
+    """300 MB with a record of 64 MiB: import, validate, restore and recover stay within the memory of the design."""
+    script = ROOT / "tests/bench/bench_memory.py"
+    done = subprocess.run([sys.executable, str(script), "--json"], cwd=ROOT, capture_output=True, text=True)
+    assert 0 == done.returncode, done.stderr
+    found = json.loads(done.stdout)
+    assert [] == [(mode, peak) for mode, peak in found["peaks"] if peak > found["boundBytes"]]
