@@ -17,6 +17,19 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Not 16: the real program reads nothing of it. Not 07 and 16-…-zero-bytes: an import leaves every file in place.
 CASES = ["02-torn-tail", "10-bad-utf8-surrogates", "15-header-filename-mismatch", "18-incomplete-entries"]
 STATES = ["01-legacy", "10-s2-legacy"]
+# Every other one of which an import moves files.
+FURTHER = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in (
+        "01-nul-tail",
+        "04-no-header",
+        "05-spliced-lines",
+        "09-bom-crlf",
+        "11-raw-u2028-and-controls",
+        "19-orphans-and-tombstones",
+        "21-locks",
+    )
+]
 
 
 @pytest.fixture
@@ -43,7 +56,7 @@ def names(document: dict[str, Any], key: str) -> list[str]:
     return sorted(path for target in document["targets"] for path in target.get("restore", {}).get(key, ()))
 
 
-@pytest.mark.parametrize("state", [*CASES, *STATES], indirect=True)
+@pytest.mark.parametrize("state", [*CASES, *STATES, *FURTHER], indirect=True)
 def test_the_real_program_restores_what_we_archived(state: Path, peer: Any, run_cli: Callable[..., Any]) -> None:
     """Our manifest is accepted, every file comes back; our restore then finds nothing left to do."""
     before = states.sessions(state)
@@ -60,7 +73,7 @@ def test_the_real_program_restores_what_we_archived(state: Path, peer: Any, run_
     assert before == states.sessions(state)
 
 
-@pytest.mark.parametrize("state", [*CASES, *STATES], indirect=True)
+@pytest.mark.parametrize("state", [*CASES, *STATES, *FURTHER], indirect=True)
 def test_we_restore_what_the_real_program_archived(state: Path, peer: Any, run_cli: Callable[..., Any]) -> None:
     """Its manifests are read, every file comes back; its own restore then finds nothing to do and no conflict."""
     before = states.sessions(state)
