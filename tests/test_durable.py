@@ -92,3 +92,46 @@ def test_a_copy_keeps_mode_and_time_and_shares_nothing(source: Path, tmp_path: P
     assert ("copy", DATA) == (result.method, target.read_bytes())
     assert before.st_ino != after.st_ino
     assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
+
+
+def test_a_copy_that_was_cut_before_the_old_name_went_is_finished(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without hard links a cut leaves two files of the same bytes; other bytes there are still never touched."""
+
+    def no_links(_source: Path, target: Path, **_: object) -> None:
+        number = errno.EEXIST if os.path.lexists(target) else errno.EPERM
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(durable.os, "link", no_links)
+    target = tmp_path / "target"
+    target.write_bytes(DATA[::-1])
+    with pytest.raises(FileExistsError):
+        move_no_replace(source, target, expected_sha256=DIGEST)
+    assert (DATA, DATA[::-1]) == (source.read_bytes(), target.read_bytes())
+    target.write_bytes(DATA)
+
+    move_no_replace(source, target, expected_sha256=DIGEST)
+
+    assert [target] == list(tmp_path.iterdir())
+
+
+def test_an_unexpected_failure_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that is no OSError, as Ctrl-C is."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(durable.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(tmp_path / "file", DATA)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_temporary_files_of_killed_runs_are_swept(tmp_path: Path) -> None:
+    """Names of the form that this module gives, and no others; a directory that is not there is none to sweep."""
+    kept = ["a.tmp", ".a.tmp", ".a.0123456789ab.tmp.jsonl", "a.0123456789ab.tmp", ".a.0123456789AB.tmp"]
+    for name in (*kept, ".sessions.json.0123456789ab.tmp"):
+        (tmp_path / name).write_bytes(DATA)
+    durable.sweep([tmp_path, tmp_path / "missing"])
+    assert sorted(kept) == sorted(path.name for path in tmp_path.iterdir())

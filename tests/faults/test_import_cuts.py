@@ -134,3 +134,16 @@ def test_every_step_of_an_import_is_cut(legacy: Path) -> None:
     """The list of cuts names each step that belongs to an import."""
     others = ("output-", "restore-", "recover-", "compact-")
     assert {step for step in Step if not step.startswith(others)} == {step for step, _ in CUTS}
+
+
+def test_what_was_left_of_creating_a_store_goes(legacy: Path, run_cli: Callable[..., Any]) -> None:
+    """A run that is killed while it gives a new store its name leaves a second one, which would stay for ever."""
+    assert 3 == run_cli(*argv(legacy)).status
+    (path,) = legacy.glob("agents/*/agent/openclaw-agent.sqlite")
+    second = path.with_name(f"{path.name}.creating")
+    os.link(path, second)
+
+    run_cli(*argv(legacy))
+
+    assert not second.exists()
+    snapshot(legacy)

@@ -105,7 +105,7 @@ def test_cut_restore_is_completed(
 def test_cut_restore_then_import(
     step: Step, occurrence: int, imported: tuple[Path, Path], run_cli: Callable[..., Any]
 ) -> None:
-    """Who imports instead gets no new row and loses nothing; a restore then brings all back."""
+    """Who imports instead gets no new row, loses nothing, no file keeps two names; a restore then brings all back."""
     state, copy = imported
     before = states.contents(state)
     assert 0 == run_cli(*argv("restore", state)).status
@@ -120,7 +120,7 @@ def test_cut_restore_then_import(
     assert 0 == report["totals"]["importedTranscriptEvents"]
     after = json.loads(run_cli("sessions", "--state-dir", state, "--archived", "include", "--json").stdout)
     assert [row["key"] for row in listed["sessions"]] == [row["key"] for row in after["sessions"]]
-    assert set(before) == set(states.contents(state))
+    assert before == states.contents(state)
     assert 0 == run_cli(*argv("restore", state)).status
     assert files == states.sessions(state)
 
