@@ -13,6 +13,7 @@ from pathlib import Path
 
 from openclaw_cli.durable import adopt_owner, fsync_dir, same_file
 from openclaw_cli.faults import Step, reached
+from openclaw_cli.storage import connection
 from openclaw_cli.storage.repairing import LOG_SUFFIXES
 
 NEW_SUFFIX = ".recovering"
@@ -52,6 +53,8 @@ def put_in_place(new: Path, path: Path) -> None:
     for suffix in LOG_SUFFIXES:
         # Whoever only read the new database left these, empty; its rows are all in the file itself.
         new.with_name(new.name + suffix).unlink(missing_ok=True)
+    # A name that could not be removed when the new database was built would stay as a second one of it.
+    connection.remove_unfinished(new)
     if path.exists():
         shutil.copymode(path, new)
     adopt_owner(new)
