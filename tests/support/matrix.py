@@ -217,6 +217,8 @@ def try_points(bench: Bench, scenario: Scenario, kind: str, *, full: bool) -> tu
         how = {"at": number, "kind": kind, "links": scenario.links}
         answer = bench.ask(scenario.pristine, scenario.mode, later(scenario, number), **how)
         tried += 1
+        if answer["cut"] is not None and len(answer["cut"]["points"]) <= number:
+            found.append(f"{number}: the run did not come to this point")
         found.extend(f"{number} {scenario.points[number]}: {text}" for text in complaints(scenario, answer, kind))
     return tried, found
 
