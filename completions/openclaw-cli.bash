@@ -5,7 +5,7 @@ _openclaw_cli() {
     for word in "${before[@]}"; do
         if [[ -n $skip ]]; then skip=""; continue; fi
         case "$word" in
-            --active|--agent|--archived|--card-tokens|--config|--export-readable|--file|--keep-last|--labels|--limit|--max-line|--now|--output|--state-dir|--store|--top|--wait|-o) skip=1 ;;
+            --active|--agent|--archived|--card-tokens|--config|--export-readable|--file|--keep-last|--labels|--limit|--max-line|--now|--output|--snapshot|--state-dir|--store|--top|--wait|-o) skip=1 ;;
             -*) ;;
             *) case "$path $word" in
                 ' doctor') path="$path $word" ;;
@@ -16,6 +16,7 @@ _openclaw_cli() {
                 ' doctor restore') path="$path $word" ;;
                 ' doctor recover') path="$path $word" ;;
                 ' doctor compact') path="$path $word" ;;
+                ' doctor snapshot') path="$path $word" ;;
                 ' sessions') path="$path $word" ;;
                 ' sessions list') path="$path $word" ;;
                 ' scan-lifecycles') path="$path $word" ;;
@@ -43,6 +44,7 @@ _openclaw_cli() {
         --max-line) COMPREPLY=(); return ;;
         --now) COMPREPLY=(); return ;;
         --output) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --snapshot) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --state-dir) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --store) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --top) COMPREPLY=(); return ;;
@@ -51,14 +53,15 @@ _openclaw_cli() {
     esac
     case "$path" in
         "") COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
-        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore recover compact -h --help" -- "$current")) ;;
+        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore recover compact snapshot -h --help" -- "$current")) ;;
         ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor import') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --keep-index --assume-stopped --allow-owner --github-issue --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor validate') COMPREPLY=($(compgen -W "--max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor restore') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --github-issue --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' doctor recover') COMPREPLY=($(compgen -W "--export-readable --max-line --salvage --assume-stopped --allow-owner --github-issue --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' doctor compact') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor recover') COMPREPLY=($(compgen -W "--export-readable --max-line --salvage --assume-stopped --allow-owner --github-issue --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor compact') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor snapshot') COMPREPLY=($(compgen -W "--verify --state-dir --config --local --dry-run --now --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' sessions') COMPREPLY=($(compgen -W "list --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;

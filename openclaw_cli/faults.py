@@ -40,6 +40,10 @@ class Step(StrEnum):
     COMPACT_VACUUMED = "compact-vacuumed"
     COMPACT_WRITTEN_BACK = "compact-written-back"
     COMPACT_CHECKED = "compact-checked"
+    SNAPSHOT_MARKED = "snapshot-marked"
+    SNAPSHOT_FILE_COPIED = "snapshot-file-copied"
+    SNAPSHOT_DATABASE_COPIED = "snapshot-database-copied"
+    SNAPSHOT_RECORDED = "snapshot-recorded"
     OUTPUT_WRITTEN = "output-written"
     OUTPUT_RENAMED = "output-renamed"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from openclaw_cli.cli import doctor_compact, doctor_migrate, doctor_recover, doctor_restore, options
+from openclaw_cli.cli import doctor_compact, doctor_migrate, doctor_recover, doctor_restore, doctor_snapshot, options
 
-MEMBERS = (doctor_migrate, doctor_restore, doctor_recover, doctor_compact)
+MEMBERS = (doctor_migrate, doctor_restore, doctor_recover, doctor_compact, doctor_snapshot)
 
 
 def register(app: typer.Typer) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from openclaw_cli.cli import doctor_run as run
 from openclaw_cli.cli import options, output, ownership
-from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped
+from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped, SnapshotDir
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import environment
 
@@ -31,6 +31,7 @@ def compact(
     common: Common,
     assume_stopped: AssumeStopped = False,
     allow_owner: AllowOwner = False,
+    snapshot: SnapshotDir = None,
 ) -> int:
     """Reclaim the disk space that SQLite stores hold and no longer use. Summarizes nothing, changes no row.
 
@@ -50,11 +51,16 @@ def compact(
         return run.preview(compacting.preview(plans), common, targets, **allowed)
     limits = compacting.Limits(run.timeouts(config), common.wait_ms, environment())
 
+    taken: dict[str, Any] | None = None
+
     def act() -> Report:
+        nonlocal taken
+        taken = run.snapshot_first(common, config, targets, snapshot)
         with output.Progress(None, "compact", common, counted=False) as bar:
             return compacting.run(plans, limits, bar.describe)
 
     if not compacting.has_work(plans):
-        return run.emit(act(), common, dry_run=False)
+        report = compacting.run(plans, limits, lambda _: None)
+        return run.emit(report, common, dry_run=False)
     report = ownership.owned(common, config, targets, act, assume_stopped=assume_stopped, allow_owner=allow_owner)
-    return run.emit(report, common, dry_run=False)
+    return run.emit(report, common, dry_run=False, snapshot=taken)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from openclaw_cli.cli import doctor_run as run
 from openclaw_cli.cli import options, ownership
-from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped, GithubIssue, MaxLine, Salvage
+from openclaw_cli.cli.doctor_run import MODES, AllowOwner, AssumeStopped, GithubIssue, MaxLine, Salvage, SnapshotDir
 from openclaw_cli.cli.options import Common
+
+if TYPE_CHECKING:
+    from openclaw_cli.migration.reporting import Report
 
 
 def register(members: typer.Typer) -> None:
@@ -42,6 +45,7 @@ def recover(
     assume_stopped: AssumeStopped = False,
     allow_owner: AllowOwner = False,
     github_issue: GithubIssue = False,
+    snapshot: SnapshotDir = None,
 ) -> int:
     """Mend damaged stores, finish and close runs that failed, and settle the files that they left behind.
 
@@ -57,16 +61,16 @@ def recover(
     rules = run.rules_of(config, max_line, salvage=salvage)
     archived = restoring.agents_of_manifests(common.state_dir)
     job = run.job_of(common, config, rules, archived, writes=not common.dry_run)
+    allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
     if common.dry_run:
-        allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
         return run.preview(recovering.preview(job, recovering.diagnose(job)), common, job.targets, **allowed)
     place = None if export_readable is None else Path(export_readable)
-    report = ownership.owned(
-        common,
-        config,
-        job.targets,
-        lambda: recovering.act(job, recovering.diagnose(job), place),
-        assume_stopped=assume_stopped,
-        allow_owner=allow_owner,
-    )
-    return run.emit(report, common, dry_run=False, github_issue=github_issue)
+    taken: dict[str, Any] | None = None
+
+    def act() -> Report:
+        nonlocal taken
+        taken = run.snapshot_first(common, config, job.targets, snapshot)
+        return recovering.act(job, recovering.diagnose(job), place)
+
+    report = ownership.owned(common, config, job.targets, act, **allowed)
+    return run.emit(report, common, dry_run=False, github_issue=github_issue, snapshot=taken)

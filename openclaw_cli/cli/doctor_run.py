@@ -60,6 +60,14 @@ GithubIssue = Annotated[
         " lines, pseudonyms; no text, key or path. The command that would file it is printed; nothing is sent.",
     ),
 ]
+SnapshotDir = Annotated[
+    str | None,
+    typer.Option(
+        "--snapshot",
+        metavar="DIR",
+        help="First copy databases and files to DIR, as doctor snapshot does; if that is not whole, nothing is done.",
+    ),
+]
 MODES = (0, 3, 10, 11, 12, 13)
 
 
@@ -151,15 +159,49 @@ def with_progress(common: Common, job: Job, word: str, act: Any, more_bytes: int
         return act(replace(job, on_bytes=bar.advance), plans)
 
 
+def snapshot_first(
+    common: Common, config: Config, targets: tuple[Target, ...], place: str | None
+) -> dict[str, Any] | None:
+    """Take the snapshot that `--snapshot` asks for; gives what the report says of it. Call it under the lock.
+
+    Raises `RefusedError` when the snapshot is not whole: what was to be done after it must not begin.
+    """
+    if place is None:
+        return None
+    from pathlib import Path
+
+    from openclaw_cli.migration import snapshot
+
+    directory = Path(place).expanduser()
+    made = snapshot.prepare(common.state_dir, directory, targets=targets, config_path=config.openclaw_path)
+    with output.Progress(made.plan.total_bytes, "snapshot", common) as bar:
+        made = snapshot.copy(made, common.now_ms, bar.advance)
+    snapshot.require_complete(made)
+    return {"directory": str(made.directory), **made.counts()}
+
+
 def preview(report: Report, common: Common, targets: tuple[Target, ...], **allowed: bool) -> int:
     """Print a preview, with what the run itself would meet of locks."""
     report.issues[:0] = ownership.foreseen(common, targets, **allowed)
     return emit(report, common, dry_run=True)
 
 
-def emit(report: Report, common: Common, *, dry_run: bool, github_issue: bool = False) -> int:
-    """Print a report; its status is the command's. `github_issue`: write one for strangers first."""
+def emit(
+    report: Report,
+    common: Common,
+    *,
+    dry_run: bool,
+    github_issue: bool = False,
+    snapshot: dict[str, Any] | None = None,
+) -> int:
+    """Print a report; its status is the command's.
+
+    `github_issue`: write one for strangers first. `snapshot`: what `snapshot_first` gave.
+    """
     document, lines = report.as_json(dry_run=dry_run), list(report.text(dry_run=dry_run))
+    if snapshot is not None:
+        document["snapshot"] = snapshot
+        lines.append(f"snapshot: {snapshot['directory']}, {snapshot['bytes']} bytes")
     if github_issue:
         document["supportIssue"], more = _file(report, common)
         lines += more
