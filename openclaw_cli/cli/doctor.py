@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from openclaw_cli.cli import doctor_compact, doctor_migrate, doctor_recover, doctor_restore, doctor_snapshot, options
+from openclaw_cli.cli import (
+    doctor_check,
+    doctor_compact,
+    doctor_migrate,
+    doctor_recover,
+    doctor_restore,
+    doctor_snapshot,
+    options,
+)
 
-MEMBERS = (doctor_migrate, doctor_restore, doctor_recover, doctor_compact, doctor_snapshot)
+MEMBERS = (doctor_migrate, doctor_restore, doctor_recover, doctor_compact, doctor_check, doctor_snapshot)
 
 
 def register(app: typer.Typer) -> None:
