@@ -59,9 +59,10 @@ def damage(store: Store, scope: Scope) -> Iterator[Finding]:
     command = remedies.of(scope.agent_id, "recover")
     for issue in store.issues:
         yield Finding(issue.code, issue.severity, issue.message, None, dict(issue.facts), "It is put aside", command)
-    found = verify.integrity(store)
+    # One text may have many lines, the first of which names the database.
+    found = [line for text in verify.integrity(store) for line in text.splitlines() if not line.startswith("***")]
     if found:
-        message = f"{store.path}: SQLite's full check has {len(found)} line(s), the first: {found[0].splitlines()[0]}"
+        message = f"{store.path}: SQLite's full check has {len(found)} line(s), the first: {found[0]}"
         evidence = {"sqlitePath": str(store.path), "count": len(found), "lines": found[:MOST_NAMED]}
         advice = "Stop the gateway; what is readable can be written out first with --export-readable DIR"
         yield Finding("store_damaged", "error", message, None, evidence, advice, command)

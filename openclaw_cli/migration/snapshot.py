@@ -227,7 +227,7 @@ class _Copier:
                 yield _file(part, self._made.directory / part.path, self._on_bytes)
 
     def _note(self, code: str, item: Item, why: str) -> None:
-        message = f"{item.source}: {why}"
+        message = why if str(item.source) in why else f"{item.source}: {why}"
         if all(known.message != message for known in self._made.issues):
             self._made.issues.append(Issue(code, "warning", message, facts={"path": str(item.source)}))
 

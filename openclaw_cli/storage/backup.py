@@ -95,7 +95,7 @@ def faults(path: Path) -> list[str]:
     try:
         connection = _open(f"{path.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY, 0)
         rows = connection.cursor().execute("PRAGMA integrity_check")
-        return [line for (text,) in rows for line in text.splitlines() if line != "ok"]
+        return [line for (text,) in rows for line in text.splitlines() if line != "ok" and not line.startswith("***")]
     except apsw.SQLError as error:
         raise RefusedError(f"{path} cannot be checked: {error}", code="not_checkable", path=str(path)) from error
     except apsw.Error as error:

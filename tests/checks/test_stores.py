@@ -255,6 +255,13 @@ def test_a_store_of_another_agent(sound: Any, check: Check) -> None:
     assert "wrong_agent" == check(sound)["store_unreadable"]["evidence"]["code"]
 
 
+def test_a_newer_schema(sound: Any, check: Check) -> None:
+    """A store of a newer release is looked at as far as it is known, and named."""
+    sound.execute("PRAGMA user_version=24")
+
+    assert 24 == check(sound)["schema_version"]["evidence"]["schemaVersion"]
+
+
 def test_selectors(sound: Any, check: Check, run_cli: Callable[..., Any]) -> None:
     """One agent or one store may be named; one that is not there is 10."""
     assert {} == check(sound, "--agent", "main")
