@@ -16,10 +16,12 @@ _openclaw_cli() {
                 ' doctor restore') path="$path $word" ;;
                 ' doctor recover') path="$path $word" ;;
                 ' doctor compact') path="$path $word" ;;
+                ' doctor fix') path="$path $word" ;;
                 ' doctor check') path="$path $word" ;;
                 ' doctor snapshot') path="$path $word" ;;
                 ' sessions') path="$path $word" ;;
                 ' sessions list') path="$path $word" ;;
+                ' sessions fork') path="$path $word" ;;
                 ' scan-lifecycles') path="$path $word" ;;
                 ' compact') path="$path $word" ;;
                 ' demo') path="$path $word" ;;
@@ -54,7 +56,7 @@ _openclaw_cli() {
     esac
     case "$path" in
         "") COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
-        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore recover compact check snapshot -h --help" -- "$current")) ;;
+        ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore recover compact fix check snapshot -h --help" -- "$current")) ;;
         ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor import') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --keep-index --assume-stopped --allow-owner --github-issue --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
@@ -62,10 +64,12 @@ _openclaw_cli() {
         ' doctor restore') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --github-issue --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor recover') COMPREPLY=($(compgen -W "--export-readable --max-line --salvage --assume-stopped --allow-owner --github-issue --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor compact') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' doctor fix') COMPREPLY=($(compgen -W "--max-line --salvage --assume-stopped --allow-owner --github-issue --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor check') COMPREPLY=($(compgen -W "--state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor snapshot') COMPREPLY=($(compgen -W "--verify --state-dir --config --local --dry-run --now --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
-        ' sessions') COMPREPLY=($(compgen -W "list --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions') COMPREPLY=($(compgen -W "list fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions fork') COMPREPLY=($(compgen -W "--repair --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' compact') COMPREPLY=($(compgen -W "-o --output --force --lifecycles --keep-last --card-tokens --labels --state-dir --config --dry-run --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' demo') COMPREPLY=($(compgen -W "--keep --json -q --quiet --debug -h --help" -- "$current")) ;;

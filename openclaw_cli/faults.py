@@ -44,6 +44,11 @@ class Step(StrEnum):
     SNAPSHOT_FILE_COPIED = "snapshot-file-copied"
     SNAPSHOT_DATABASE_COPIED = "snapshot-database-copied"
     SNAPSHOT_RECORDED = "snapshot-recorded"
+    FIX_ROWS_KEPT = "fix-rows-kept"
+    FIX_ROWS_WRITTEN = "fix-rows-written"
+    FIX_OWN_CONFIG_WRITTEN = "fix-own-config-written"
+    FIX_CONFIG_BACKED_UP = "fix-config-backed-up"
+    SUCCESSOR_WRITTEN = "successor-written"
     OUTPUT_WRITTEN = "output-written"
     OUTPUT_RENAMED = "output-renamed"
 

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "openclaw_cli"
 # Left may import right; rooms of one layer may import each other.
 LAYERS = (
     {"__main__", "cli"},
-    {"migration", "checks", "lifecycles", "sessions", "demo", "retention", "compaction", "worker", "gateway"},
+    {"migration", "checks", "fixing", "lifecycles", "sessions", "demo", "retention", "compaction", "worker", "gateway"},
     {"sources"},
     {"storage", "archive", "manifest", "locks", "summarize", "tokens"},
     {"transcript"},

@@ -11,21 +11,9 @@ from openclaw_cli.checks import remedies
 from openclaw_cli.checks.finding import Finding
 from openclaw_cli.checks.scope import Settings
 from openclaw_cli.config import Config
+from openclaw_cli.config.retired import changes
 from openclaw_cli.config.values import parse_size_bytes
 from openclaw_cli.errors import UsageError
-
-RETIRED = (
-    "session.maintenance.rotateBytes",
-    "session.maintenance.pruneDays",
-    "session.parentForkMaxTokens",
-    "session.idleMinutes",
-    "session.resetByType.dm",
-    "agents.defaults.compaction.truncateAfterCompaction",
-    "agents.defaults.compaction.reserveTokensFloor",
-    "agents.defaults.compaction.memoryFlush.prompt",
-    "agents.defaults.compaction.memoryFlush.systemPrompt",
-)
-"""Keys that earlier releases had; one of them makes OpenClaw 2026.9.6 refuse the whole file (compaction §0)."""
 
 LOCAL_PROVIDERS = frozenset(
     {"ollama", "lmstudio", "llamacpp", "llama.cpp", "llama-cpp", "mlx", "vllm", "sglang", "localai"}
@@ -47,7 +35,7 @@ def settings_of(config: Config) -> Settings:
         most_active_bytes=_bytes(config.get("agents.defaults.compaction.maxActiveTranscriptBytes").value),
         windows=tuple(_windows(providers)),
         local_providers=LOCAL_PROVIDERS | {name.lower() for name, entry in providers.items() if _is_local(entry)},
-        retired=tuple(name for name in RETIRED if _is_in_openclaw(config, name)),
+        retired=tuple(change.key for change in changes(config.openclaw())),
         remote=config.remote_gateway,
         config_path=config.openclaw_path,
     )
@@ -58,8 +46,10 @@ def retired_keys(settings: Settings) -> Iterator[Finding]:
     if settings.retired:
         message = f"{settings.config_path} has {len(settings.retired)} key(s) that OpenClaw no longer takes"
         evidence = {"path": str(settings.config_path), "keys": list(settings.retired)}
-        advice = "OpenClaw refuses the whole file with one of them in it; its repair removes or renames them"
-        yield Finding("config_key_retired", "warning", message, None, evidence, advice, remedies.REAL_FIX)
+        advice = (
+            "OpenClaw refuses the whole file with one of them in it; they are removed, renamed or moved to our own file"
+        )
+        yield Finding("config_key_retired", "warning", message, None, evidence, advice, remedies.FIX)
 
 
 def _windows(providers: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
@@ -80,11 +70,6 @@ def _is_local(entry: Any) -> bool:
         return _LOCAL_HOST.fullmatch(urlsplit(address).hostname or "") is not None
     except ValueError:
         return False  # No address at all: then nothing is known of where it leads.
-
-
-def _is_in_openclaw(config: Config, name: str) -> bool:
-    found = config.get(name)
-    return found.value is not None and found.origin not in ("default", str(config.own_path))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

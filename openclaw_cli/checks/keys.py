@@ -27,7 +27,8 @@ def keys(store: Store, scope: Scope) -> Iterator[Finding]:
         message = f"{store.path} calls main sessions {stored_main!r}, the configuration {settings.main_key!r}"
         evidence = {"storedMainKey": stored_main, "session.mainKey": settings.main_key}
         advice = "Messages go to a session with the name of the configuration, not to the stored one"
-        yield Finding("main_key_differs", "warning", message, None, evidence, advice, remedies.REAL_FIX)
+        command = remedies.of(scope.agent_id, "fix")
+        yield Finding("main_key_differs", "warning", message, None, evidence, advice, command)
     direct, invalid = Places(), Places()
     for key, text, valid in store.execute(_KEYS):
         if valid != 1:
@@ -40,7 +41,8 @@ def keys(store: Store, scope: Scope) -> Iterator[Finding]:
             f"{store.path}: {invalid.count} row(s) are not marked as valid; OpenClaw's lists and counts leave them out"
         )
         evidence = invalid.evidence("sessionKeys")
-        yield Finding("entry_invalid", "error", message, None, evidence, "OpenClaw judges them anew", remedies.REAL_FIX)
+        command = remedies.of(scope.agent_id, "fix")
+        yield Finding("entry_invalid", "error", message, None, evidence, "They are written anew", command)
     if direct.count:
         message = (
             f"{direct.count} session(s) of single peers, but session.dmScope is main: new messages of these peers go to"
@@ -67,8 +69,8 @@ def _spelling(key: str, text: str, main_key: str, scope: Scope) -> Iterator[Find
     if owner is not None and owner != scope.agent_id:
         message = f"{key} is a key of agent {owner} in the store of agent {scope.agent_id}"
         evidence = {"ownerAgentId": owner, "agentId": scope.agent_id}
-        advice = "OpenClaw looks for it in the other agent's store"
-        yield Finding("key_of_other_agent", "warning", message, key, evidence, advice, remedies.REAL_FIX)
+        advice = "OpenClaw looks for it in the other agent's store; here it stays readable as it is"
+        yield Finding("key_of_other_agent", "warning", message, key, evidence, advice)
         return
     wanted = canonical_key(
         key, agent_id=scope.agent_id, main_key=main_key, scope=settings.scope, agents=settings.agents
@@ -81,7 +83,8 @@ def _spelling(key: str, text: str, main_key: str, scope: Scope) -> Iterator[Find
             f"{key} is not in OpenClaw's spelling ({wanted or 'there is none'}); one such key makes it refuse the store"
         )
         evidence = {"canonicalKey": wanted or None}
-        yield Finding("key_not_canonical", "error", message, key, evidence, "It is renamed", remedies.REAL_FIX)
+        command = remedies.of(scope.agent_id, "fix")
+        yield Finding("key_not_canonical", "error", message, key, evidence, "It is renamed", command)
 
 
 def _entry(text: str) -> dict[str, object] | None:

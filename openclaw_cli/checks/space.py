@@ -87,8 +87,9 @@ def derived(store: Store, scope: Scope) -> Iterator[Finding]:
         message = f"{store.path}: {count} value(s) of {table} do not follow from what they are made of"
         evidence = {"sqlitePath": str(store.path), "table": table, "count": count, "rows": named[table]}
         if mirrors:
-            advice = "Columns differ from the entry that they mirror; only OpenClaw's own repair may write the row"
-            yield Finding("columns_differ", "error", message, None, evidence, advice, remedies.REAL_FIX)
+            advice = "Columns differ from the entry that they mirror; the row is written anew from it"
+            command = remedies.of(scope.agent_id, "fix")
+            yield Finding("columns_differ", "error", message, None, evidence, advice, command)
         else:
             advice = "They are made anew from the events; no event changes"
             command = remedies.of(scope.agent_id, "recover")

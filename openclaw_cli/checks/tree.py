@@ -8,10 +8,8 @@ from typing import Any
 from openclaw_cli.checks import remedies
 from openclaw_cli.checks.finding import Finding, Places
 from openclaw_cli.checks.scope import Scope, Session
+from openclaw_cli.sessions.repairing import OLDEST_VERSION
 from openclaw_cli.storage.connection import Store
-
-OLDEST_VERSION = 3
-"""OpenClaw's runtime refuses a transcript of an older version."""
 
 _BREAKS = (
     "SELECT i.seq, i.event_id, i.parent_id, (SELECT p.seq FROM transcript_event_identities p"
@@ -35,8 +33,8 @@ class Beginning:
             return
         session_id = self._session.session_id
         evidence: dict[str, Any] = {"sessionId": session_id, "seq": 0}
-        advice = "OpenClaw asks for a migration before it reads such a session; a stored event is never changed here"
-        command = remedies.of(self._scope.agent_id, "validate")
+        advice = "A stored event is never changed; a successor goes on in its place, the old one stays as history"
+        command = _successor(self._scope, self._session)
         if not isinstance(event, dict) or event.get("type") != "session":
             message = f"session {session_id}: its first event is no session header"
             self._found = Finding("header_missing", "warning", message, self._session.key, evidence, advice, command)
@@ -72,12 +70,12 @@ def parents(store: Store, scope: Scope, session: Session) -> Iterator[Finding]:
             gone.add(place)
         else:
             later.add({**place, "parentSeq": parent_seq})
-    command = remedies.of(scope.agent_id, "validate")
+    command = _successor(scope, session)
     if gone.count:
         message = f"session {session.session_id}: {gone.count} event(s) whose parent is not in the session"
         advice = (
             "Readers go on from the event before. If damage in the original cost the parent: doctor restore, then"
-            " doctor import --salvage; validate names what the original has"
+            " doctor import --salvage"
         )
         evidence = gone.evidence("events", sessionId=session.session_id)
         yield Finding("parent_missing", "warning", message, session.key, evidence, advice, command)
@@ -85,4 +83,12 @@ def parents(store: Store, scope: Scope, session: Session) -> Iterator[Finding]:
         message = f"session {session.session_id}: {later.count} event(s) stand before their parent"
         advice = "OpenClaw's own readers disagree about the branch of such events; nothing is lost"
         evidence = later.evidence("events", sessionId=session.session_id)
+        command = remedies.of(scope.agent_id, "validate")
         yield Finding("parent_later", "warning", message, session.key, evidence, advice, command)
+
+
+def _successor(scope: Scope, session: Session) -> str:
+    """What mends a current transcript; history is not gone on with, and validate says what it has."""
+    if session.entry is None:
+        return remedies.of(scope.agent_id, "validate")
+    return remedies.successor(scope.agent_id, session.key)

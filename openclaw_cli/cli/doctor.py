@@ -7,6 +7,7 @@ import typer
 from openclaw_cli.cli import (
     doctor_check,
     doctor_compact,
+    doctor_fix,
     doctor_migrate,
     doctor_recover,
     doctor_restore,
@@ -14,7 +15,7 @@ from openclaw_cli.cli import (
     options,
 )
 
-MEMBERS = (doctor_migrate, doctor_restore, doctor_recover, doctor_compact, doctor_check, doctor_snapshot)
+MEMBERS = (doctor_migrate, doctor_restore, doctor_recover, doctor_compact, doctor_fix, doctor_check, doctor_snapshot)
 
 
 def register(app: typer.Typer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from openclaw_cli.cli import output
 from openclaw_cli.cli.options import Common
@@ -14,7 +14,15 @@ from openclaw_cli.errors import BusyError, Issue, RefusedError
 
 if TYPE_CHECKING:
     from openclaw_cli.locks import Ownership
-    from openclaw_cli.migration.reporting import Report
+
+
+class HasIssues(Protocol):
+    """A report that can be told what an owner of the state directory met."""
+
+    issues: list[Issue]
+
+
+Owned = TypeVar("Owned", bound=HasIssues)
 
 _POLL_SECONDS = 0.05
 
@@ -40,11 +48,11 @@ def owned(
     common: Common,
     config: Config,
     targets: tuple[Target, ...],
-    act: Callable[[], Report],
+    act: Callable[[], Owned],
     *,
     assume_stopped: bool,
     allow_owner: bool,
-) -> Report:
+) -> Owned:
     """Own the state directory, then act; the lock is given back whatever happens."""
     if not holds_anything(common, targets):
         output.note(f"{common.state_dir} holds no agents of OpenClaw; nothing was read or written", common)
@@ -66,12 +74,14 @@ def _sweep(common: Common, targets: tuple[Target, ...]) -> None:
     from openclaw_cli.durable import sweep
     from openclaw_cli.storage.connection import remove_unfinished
 
-    beside = [place for target in targets for place in (target.sessions_dir, target.archive_dir)]
+    beside = [
+        place for target in targets for place in (target.sessions_dir, target.archive_dir, target.sqlite_path.parent)
+    ]
     for target in targets:
         # What makes it stay is what stops whoever has to write there, and only them.
         with contextlib.suppress(OSError):
             remove_unfinished(target.sqlite_path)
-    sweep([locks.names_dir(common.state_dir), common.state_dir / manifest.RUNS_DIR, *beside])
+    sweep([common.state_dir, locks.names_dir(common.state_dir), common.state_dir / manifest.RUNS_DIR, *beside])
 
 
 def _taken(

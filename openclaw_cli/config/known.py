@@ -76,6 +76,29 @@ def _environment_only(name: str, default: int, variable: str, meaning: str) -> K
     return KnownKey(name, "duration", default, meaning, yaml=False, openclaw=False, variable=variable)
 
 
+def _compaction_keys() -> tuple[KnownKey, ...]:
+    """Settings of the users' documents that OpenClaw retired or changed; `doctor fix` moves them into our file."""
+    owner = "agents.defaults.compaction"
+    return (
+        KnownKey(f"{owner}.truncateAfterCompaction", "switch", None, "whether a compaction makes a successor"),
+        KnownKey(f"{owner}.maxActiveTranscriptBytes", "any", None, "size at which a transcript is compacted"),
+        KnownKey(f"{owner}.reserveTokens", "count", None, "tokens kept free for the answer"),
+        KnownKey(f"{owner}.reserveTokensFloor", "count", None, "least of the tokens kept free"),
+        KnownKey(f"{owner}.maxHistoryShare", "any", None, "share of the window that history may take"),
+        KnownKey(f"{owner}.customInstructions", "text", None, "what a summary is to mind besides"),
+        KnownKey(
+            f"{owner}.identifierPolicy",
+            "text",
+            None,
+            "how identifiers are kept in a summary",
+            choices=("strict", "off", "custom"),
+        ),
+        KnownKey(f"{owner}.identifierInstructions", "text", None, "how they are kept under the policy custom"),
+        KnownKey(f"{owner}.memoryFlush.prompt", "text", None, "request of a memory flush"),
+        KnownKey(f"{owner}.memoryFlush.systemPrompt", "text", None, "system prompt of a memory flush"),
+    )
+
+
 KNOWN: dict[str, KnownKey] = {
     key.name: key
     for key in (
@@ -94,6 +117,7 @@ KNOWN: dict[str, KnownKey] = {
         ),
         KnownKey("agents.defaults.model", "any", None, "model of agents that name none, as provider/model", yaml=False),
         KnownKey("agents.defaults.contextTokens", "count", None, "context window where the row records none"),
+        *_compaction_keys(),
         KnownKey(
             "compact.labels",
             "text",

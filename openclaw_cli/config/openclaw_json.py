@@ -38,7 +38,7 @@ class _Reader:
     origins: dict[str, str] = field(default_factory=dict)
 
     def read(self, path: Path, chain: tuple[Path, ...]) -> Any:
-        document = _parse(_load(path, included=bool(chain)), path)
+        document = parse_text(_load(path, included=bool(chain)), path)
         return self._resolve(document, path, (*chain, Path(os.path.realpath(path))), "")
 
     def _resolve(self, node: Any, path: Path, chain: tuple[Path, ...], prefix: str) -> Any:
@@ -156,7 +156,8 @@ def _load(path: Path, *, included: bool) -> bytes:
         raise ConfigError(f"cannot read {path}: {error.strerror}", configPath=str(path)) from error
 
 
-def _parse(data: bytes, path: Path) -> Any:
+def parse_text(data: bytes, path: Path) -> Any:
+    """The value of a JSON5 text as it stands, without includes and variables. Raises `ConfigError`."""
     import orjson
 
     text = data.removeprefix(b"\xef\xbb\xbf")

@@ -40,6 +40,31 @@ def read_own(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read {path}: {error.strerror}", configPath=str(path)) from error
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES} bytes", configPath=str(path))
+    return _settings_in(data, path)
+
+
+def with_settings(data: bytes, settings: Mapping[str, Any], path: Path) -> bytes:
+    """The bytes of our file with `settings` (dotted names) added at its end, each on a line of its own.
+
+    A name that the file has already keeps its value. Raises `ConfigError` when the file is invalid, or would be.
+    """
+    import json
+
+    before = _settings_in(data, path)
+    missing = {name: value for name, value in settings.items() if name not in before}
+    if not missing:
+        return data
+    lead = data if not data or data.endswith(b"\n") else data + b"\n"
+    # JSON is YAML; not so its escapes of characters beyond the first plane.
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}\n" for name, value in missing.items()]
+    result = lead + "".join(lines).encode("utf-8")
+    wanted = before | {name: KNOWN[name].checked(value, str(path)) for name, value in missing.items()}
+    if _settings_in(result, path) != wanted:
+        raise ConfigError(f"{path} cannot be added to by lines", configPath=str(path))
+    return result
+
+
+def _settings_in(data: bytes, path: Path) -> dict[str, Any]:
     document = _parse(data, path)
     if document is None:
         return {}

@@ -57,6 +57,14 @@ class Config:
             return Setting(known.checked(value, origin) if known is not None else value, origin)
         return Setting(known.default if default is None and known is not None else default, "default")
 
+    def openclaw(self) -> Mapping[str, Any]:
+        """`openclaw.json` with what it includes, as it was read."""
+        return self._openclaw
+
+    def openclaw_origin(self, name: str) -> str:
+        """The file that a dotted name of `openclaw.json` came from."""
+        return self._openclaw_origins.get(name, str(self.openclaw_path))
+
     @property
     def main_key(self) -> str:
         """The last part of the key of an agent's main session, lower-cased as keys are."""

@@ -110,7 +110,7 @@ class RecoverReport(Report):
 
     def text(self, *, dry_run: bool) -> Iterator[str]:
         """The report for people; the last line but that of a dry run says what to do."""
-        yield f"session-sqlite recover: {self.verdict()}, {len(self.targets)} target(s)"
+        yield f"session-sqlite {self.mode}: {self.verdict()}, {len(self.targets)} target(s)"
         for target in self.targets:
             yield from self._target_text(target, dry_run=dry_run)
         yield from issue_text(self.issues)

@@ -57,7 +57,7 @@ def verify(store: Store) -> Iterator[Mismatch]:
     with _snapshot(store):
         for statement in _TEMP_TABLES:
             store.execute(statement)
-        yield from _verify_nodes(store)
+        yield from verify_nodes(store)
         sessions = "SELECT session_id FROM session_windows ORDER BY session_id"
         for (session_id,) in store.execute(sessions):
             yield from verify_session(store, session_id)
@@ -389,8 +389,8 @@ def _orphans(store: Store) -> Iterator[Mismatch]:
         yield Mismatch("session_transcript_fts", (number,), "rowid", None, number)
 
 
-def _verify_nodes(store: Store) -> Iterator[Mismatch]:
-    """Mirrored columns of every node with its entry, and of the window that is its current session."""
+def verify_nodes(store: Store) -> Iterator[Mismatch]:
+    """Mirrored columns of every node with its entry, and of the window of its current session; no event is read."""
     names = columns.NODE_PROJECTIONS
     sql = f"SELECT session_key, entry_json, entry_valid, {', '.join(names)} FROM session_nodes ORDER BY session_key"
     for session_key, entry_json, valid, *stored in store.execute(sql):

@@ -106,7 +106,7 @@ def test_columns_that_do_not_mirror_the_entry(sound: Any, check: Check) -> None:
     """A column that was changed alone."""
     sound.execute("UPDATE session_nodes SET label = 'other'", "UPDATE session_nodes SET entry_valid = 1")
 
-    assert "openclaw doctor --fix" == check(sound)["columns_differ"]["command"]
+    assert "openclaw-cli doctor fix --agent main" == check(sound)["columns_differ"]["command"]
 
 
 @pytest.mark.parametrize(
@@ -275,5 +275,5 @@ def test_every_command_that_findings_name_exists() -> None:
     verbs = {verb for text in sources for verb in re.findall(r'remedies\.of\([\w.]+, "([\w-]+)', text)}
     known = {command.path for command in tree.walk(tree.commands())}
 
-    assert {"import", "recover", "compact", "validate", "inspect"} == verbs
+    assert {"import", "recover", "compact", "fix", "validate", "inspect"} == verbs
     assert {("doctor", verb) for verb in verbs} | {("sessions", "list"), ("config", "show")} <= known

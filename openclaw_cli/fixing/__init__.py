@@ -1,0 +1,1 @@
+"""`doctor fix`: recovery, import, canonical keys and retired settings in one planned run."""
