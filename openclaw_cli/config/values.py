@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 
 from openclaw_cli.errors import UsageError
 
-_DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE_UNITS_BYTES = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)", re.IGNORECASE)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(b|[kmgt](?:i?b)?)?", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(b|[kmgt]b?)?", re.ASCII)
+_MOST = 2**53 - 1
+"""JavaScript holds no larger whole number; OpenClaw refuses one here, and so does this program."""
 _EPOCH_MS = re.compile(r"-?\d{1,16}")
 
 
 def parse_duration_ms(text: str | int | float, *, default_unit: str = "ms") -> int:
-    """Milliseconds of `30d`, `1h30m`, `250ms`; a bare number counts in `default_unit`. Raises `UsageError`."""
-    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
-        raise UsageError(f"not a duration: {text!r}", hint="write for example 30d, 24h or 250ms")
-    trimmed = str(text).strip()
-    if re.fullmatch(r"\d+(?:\.\d+)?", trimmed):
-        return round(float(trimmed) * _DURATION_UNITS_MS[default_unit])
+    """Milliseconds of `30d`, `1h30m`, `250ms`, as OpenClaw reads them (cleanup §3); a bare number counts in
+    `default_unit`. Raises `UsageError`.
+    """
+    trimmed = _written(text, "a duration", "30d, 24h or 250ms").lower()
+    if _NUMBER.fullmatch(trimmed):
+        return _whole(float(trimmed) * _DURATION_UNITS_MS[default_unit], trimmed, "a duration")
     parts = _DURATION_PART.findall(trimmed)
-    if not parts or _DURATION_PART.sub("", trimmed).strip():
+    if not parts or _DURATION_PART.sub("", trimmed):
         raise UsageError(f"not a duration: {trimmed!r}", hint="write for example 30d, 24h or 250ms")
-    return round(sum(float(number) * _DURATION_UNITS_MS[unit.lower()] for number, unit in parts))
+    total = sum(float(number) * _DURATION_UNITS_MS[unit] for number, unit in parts)
+    return _whole(total, trimmed, "a duration")
 
 
 def parse_size_bytes(text: str | int | float) -> int:
-    """Bytes of `20mb`, `512k`, `1.5GiB` (powers of 1024, as OpenClaw counts) or of a bare number."""
-    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
-        raise UsageError(f"not a size: {text!r}", hint="write for example 20mb or 512k")
-    found = _SIZE.fullmatch(str(text).strip())
+    """Bytes of `20mb`, `512k`, `1.5g` (powers of 1024, cleanup §3) or of a bare number. Raises `UsageError`."""
+    trimmed = _written(text, "a size", "20mb or 512k").lower()
+    found = _SIZE.fullmatch(trimmed)
     if found is None:
-        raise UsageError(f"not a size: {str(text).strip()!r}", hint="write for example 20mb or 512k")
+        raise UsageError(f"not a size: {trimmed!r}", hint="write for example 20mb or 512k")
     number, unit = found.groups()
-    return round(float(number) * _SIZE_UNITS_BYTES[(unit or "b")[0].lower()])
+    return _whole(float(number) * _SIZE_UNITS_BYTES[(unit or "b")[0]], trimmed, "a size")
+
+
+def _written(value: str | int | float, what: str, example: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise UsageError(f"not {what}: {value!r}", hint=f"write for example {example}")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _whole(amount: float, text: str, what: str) -> int:
+    """Rounded as JavaScript rounds: a half goes up."""
+    if amount > _MOST:
+        raise UsageError(f"too large for {what}: {text[:40]!r}")
+    return math.floor(amount + 0.5)
 
 
 def duration_text(duration_ms: int) -> str:
