@@ -5,7 +5,7 @@ _openclaw_cli() {
     for word in "${before[@]}"; do
         if [[ -n $skip ]]; then skip=""; continue; fi
         case "$word" in
-            --active|--agent|--archived|--card-tokens|--config|--export-readable|--file|--keep-last|--labels|--limit|--max-line|--now|--output|--snapshot|--state-dir|--store|--top|--wait|-o) skip=1 ;;
+            --active|--active-key|--agent|--archive-dir|--archive-grace|--archived|--card-tokens|--config|--cron-retention|--export-readable|--file|--high-water|--keep-last|--key-glob|--kind|--labels|--limit|--max-disk|--max-entries|--max-line|--min-bytes|--now|--older-than|--output|--prune-after|--snapshot|--state-dir|--store|--top|--wait|-o) skip=1 ;;
             -*) ;;
             *) case "$path $word" in
                 ' doctor') path="$path $word" ;;
@@ -21,6 +21,7 @@ _openclaw_cli() {
                 ' doctor snapshot') path="$path $word" ;;
                 ' sessions') path="$path $word" ;;
                 ' sessions list') path="$path $word" ;;
+                ' sessions cleanup') path="$path $word" ;;
                 ' sessions fork') path="$path $word" ;;
                 ' scan-lifecycles') path="$path $word" ;;
                 ' compact') path="$path $word" ;;
@@ -35,18 +36,30 @@ _openclaw_cli() {
     COMPREPLY=()
     case "$previous" in
         --active) COMPREPLY=(); return ;;
+        --active-key) COMPREPLY=(); return ;;
         --agent) COMPREPLY=(); return ;;
+        --archive-dir) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --archive-grace) COMPREPLY=(); return ;;
         --archived) COMPREPLY=($(compgen -W "hide include only" -- "$current")); return ;;
         --card-tokens) COMPREPLY=(); return ;;
         --config) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --cron-retention) COMPREPLY=($(compgen -W "TIME off" -- "$current")); return ;;
         --export-readable) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --high-water) COMPREPLY=(); return ;;
         --keep-last) COMPREPLY=(); return ;;
+        --key-glob) COMPREPLY=(); return ;;
+        --kind) COMPREPLY=(); return ;;
         --labels) COMPREPLY=($(compgen -W "auto de en" -- "$current")); return ;;
         --limit) COMPREPLY=(); return ;;
+        --max-disk) COMPREPLY=(); return ;;
+        --max-entries) COMPREPLY=(); return ;;
         --max-line) COMPREPLY=(); return ;;
+        --min-bytes) COMPREPLY=(); return ;;
         --now) COMPREPLY=(); return ;;
+        --older-than) COMPREPLY=(); return ;;
         --output) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --prune-after) COMPREPLY=(); return ;;
         --snapshot) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --state-dir) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --store) COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -67,8 +80,9 @@ _openclaw_cli() {
         ' doctor fix') COMPREPLY=($(compgen -W "--max-line --salvage --assume-stopped --allow-owner --github-issue --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor check') COMPREPLY=($(compgen -W "--state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor snapshot') COMPREPLY=($(compgen -W "--verify --state-dir --config --local --dry-run --now --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
-        ' sessions') COMPREPLY=($(compgen -W "list fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions') COMPREPLY=($(compgen -W "list cleanup fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions cleanup') COMPREPLY=($(compgen -W "--enforce --active-key --fix-missing --fix-dm-scope --force --include-stale-running --older-than --kind --key-glob --min-bytes --keep-last --limit --max-entries --prune-after --cron-retention --max-disk --high-water --archive-dir --archive-grace --vacuum --exit-code --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions fork') COMPREPLY=($(compgen -W "--repair --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' compact') COMPREPLY=($(compgen -W "-o --output --force --lifecycles --keep-last --card-tokens --labels --state-dir --config --dry-run --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;

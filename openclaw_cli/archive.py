@@ -8,12 +8,15 @@ file that fails says how many bytes were good.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from openclaw_cli.durable import new_file, sha256_file
 from openclaw_cli.errors import CorruptError
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
@@ -257,3 +260,58 @@ class _Bounded:
         data: bytes = self._stream.read(left if size < 0 else min(size, left))
         self._at += len(data)
         return data
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+class Written(NamedTuple):
+    """A finished archive: SHA-256 of its file in hex and the file's size."""
+
+    path: Path
+    sha256: str
+    size_bytes: int
+
+
+def compress(pieces: Iterable[bytes], content_bytes: int) -> Iterator[bytes]:
+    """One frame with its content size and a checksum, in pieces. `content_bytes` is the size of all `pieces`."""
+    import zstandard
+
+    packer = zstandard.ZstdCompressor(level=3, write_checksum=True, write_content_size=True).compressobj(
+        size=content_bytes
+    )
+    for piece in pieces:
+        if packed := packer.compress(piece):
+            yield packed
+    yield packer.flush()
+
+
+def write(path: Path, pieces: Iterable[bytes], content_bytes: int) -> Written:
+    """Write an archive that nobody has yet at `path`, durably, and read it back before it counts.
+
+    The content of the file must be what was compressed, by SHA-256. Raises FileExistsError when something stands at
+    `path`, CorruptError when what is read back differs, NoSpaceError, RefusedError.
+    """
+    digest = hashlib.sha256()
+
+    def counted() -> Iterator[bytes]:
+        for piece in pieces:
+            digest.update(piece)
+            yield piece
+
+    with new_file(path) as building:
+        building.write(compress(counted(), content_bytes))
+        if content_sha256(building.path) != digest.hexdigest():
+            raise CorruptError(f"{path} does not hold what was written to it", hint="look at that disk")
+        sha256, size_bytes = sha256_file(building.path), building.path.stat().st_size
+        building.publish()
+    return Written(path, sha256, size_bytes)
+
+
+def content_sha256(path: Path) -> str:
+    """SHA-256 of what a plain or compressed file holds. Raises CorruptError when it is damaged, OSError."""
+    digest = hashlib.sha256()
+    with open_stream(path) as stream:
+        while block := stream.read(_BUFFER_BYTES):
+            digest.update(block)
+    return digest.hexdigest()

@@ -87,6 +87,13 @@ def make_dir(path: Path, *, mode: int = 0o700) -> None:
     fsync_dir(path.parent)
 
 
+def make_dirs(path: Path) -> None:
+    """Create a directory with those above it, each durably."""
+    if not path.is_dir():
+        make_dirs(path.parent)
+        make_dir(path)
+
+
 def adopt_owner(path: Path) -> None:
     """Give a new file to the owner of its directory, where this process is root and works for somebody else."""
     parent = os.stat(path.parent)
@@ -115,6 +122,54 @@ def replace_file(path: Path, data: bytes | Iterable[bytes], *, mode: int = 0o600
         if isinstance(error, OSError):
             raise as_refusal(error, path) from error
         raise
+    fsync_dir(path.parent)
+
+
+class Building:
+    """A new file while it is being written, under a temporary name beside its own."""
+
+    def __init__(self, path: Path, final: Path) -> None:
+        self.path = path
+        self._final = final
+
+    def write(self, blocks: Iterable[bytes]) -> None:
+        """Write the whole file, as the blocks come, and sync it."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            for block in blocks:
+                _write_all(descriptor, block)
+            sync_file(descriptor)
+        finally:
+            os.close(descriptor)
+        adopt_owner(self.path)
+
+    def publish(self) -> None:
+        """Give the file its name, where nobody has it. Raises FileExistsError."""
+        try:
+            os.link(self.path, self._final)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # Without hard links nothing gives a name only where it is free; the name has a time and a token in it.
+            if self._final.exists():
+                raise FileExistsError(errno.EEXIST, "a file stands there", str(self._final)) from error
+            os.rename(self.path, self._final)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[Building]:
+    """Build a file that gets its name only by `publish`; the directory is synced at the end.
+
+    Raises FileExistsError when the name is taken, NoSpaceError or RefusedError for a file system that is full or
+    read-only; whatever ends it, no temporary name is left.
+    """
+    building = Building(_temporary(path), path)
+    try:
+        yield building
+    except OSError as error:
+        raise as_refusal(error, path) from error
+    finally:
+        building.path.unlink(missing_ok=True)
     fsync_dir(path.parent)
 
 

@@ -49,6 +49,10 @@ class Step(StrEnum):
     FIX_OWN_CONFIG_WRITTEN = "fix-own-config-written"
     FIX_CONFIG_BACKED_UP = "fix-config-backed-up"
     SUCCESSOR_WRITTEN = "successor-written"
+    ARCHIVE_WRITTEN = "cleanup-archive-written"
+    CLEANUP_COMMITTED = "cleanup-committed"
+    CLEANUP_AUDITED = "cleanup-audited"
+    ARTIFACT_REMOVED = "cleanup-artifact-removed"
     OUTPUT_WRITTEN = "output-written"
     OUTPUT_RENAMED = "output-renamed"
 

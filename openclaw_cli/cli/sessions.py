@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from openclaw_cli.cli import options, output, ownership, sessions_fork
+from openclaw_cli.cli import options, output, ownership, sessions_cleanup, sessions_fork
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
 from openclaw_cli.config.paths import agents_on_disk
@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         exits=(3, 10, 11, 12, 13),
         without=("dry_run", "wait"),
     )(list_sessions)
+    sessions_cleanup.register(members)
     sessions_fork.register(members)
 
 

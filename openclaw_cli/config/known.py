@@ -119,6 +119,9 @@ KNOWN: dict[str, KnownKey] = {
         KnownKey("agents.defaults.contextTokens", "count", None, "context window where the row records none"),
         *_compaction_keys(),
         KnownKey(
+            "cleanup.apply", "switch", False, "sessions cleanup carries its plan out without --enforce", openclaw=False
+        ),
+        KnownKey(
             "compact.labels",
             "text",
             "auto",

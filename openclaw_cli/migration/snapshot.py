@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_cli.config.paths import Target
-from openclaw_cli.durable import as_refusal, free_bytes, fsync_dir, make_dir, sha256_file, sync_file
+from openclaw_cli.durable import as_refusal, free_bytes, fsync_dir, make_dir, make_dirs, sha256_file, sync_file
 from openclaw_cli.errors import CorruptError, Exit, Issue, RefusedError, escaped, status_of
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.migration import snapshot_plan, snapshot_record
@@ -130,7 +130,7 @@ def take(
 
 def copy(made: Snapshot, now_ms: int, on_bytes: OnBytes | None = None) -> Snapshot:
     """Carry out what `prepare` decided."""
-    _make_parents(made.directory)
+    make_dirs(made.directory)
     snapshot_record.mark(made.directory, Path(os.path.realpath(made.state_dir)), now_ms)
     reached(Step.SNAPSHOT_MARKED)
     _Copier(made, on_bytes or (lambda _: None)).run()
@@ -325,12 +325,6 @@ def _require_free(place: Path, state_dir: Path) -> None:
 def _bytes_in(place: Path) -> int:
     """Bytes of an unfinished snapshot, which are written over rather than added to."""
     return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(place) for name in names)
-
-
-def _make_parents(directory: Path) -> None:
-    if not directory.is_dir():
-        _make_parents(directory.parent)
-        make_dir(directory)
 
 
 def _links_outside(plan: SnapshotPlan) -> Iterator[Issue]:

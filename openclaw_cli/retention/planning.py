@@ -86,6 +86,9 @@ class Plan:
             "pruned": found[Reason.PRUNED],
             # As OpenClaw counts: what the cap archives is in it, too.
             "capped": found[Reason.CAPPED] + found[Reason.CAP],
+            # Ours: what the cap really removes, and what cron.sessionRetention does.
+            "cappedRemoved": found[Reason.CAPPED],
+            "cronRetention": found[Reason.CRON],
         }
 
 

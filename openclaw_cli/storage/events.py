@@ -128,6 +128,16 @@ def count(store: Store, session_id: str) -> int:
     return store.value("SELECT count(*) FROM transcript_events WHERE session_id = ?", (session_id,))
 
 
+def extent(store: Store, session_id: str) -> tuple[int, int]:
+    """(number, bytes with a line feed behind each) of the stored events of a session."""
+    sql = (
+        "SELECT count(*), coalesce(sum(coalesce(event_utf8_bytes, octet_length(event_json)) + 1), 0)"
+        " FROM transcript_events WHERE session_id = ?"
+    )
+    found, size_bytes = store.execute(sql, (session_id,)).fetchone() or (0, 0)
+    return found, size_bytes
+
+
 def ensure_root(store: Store, session_key: str, session_id: str, at_ms: int) -> None:
     """Create node (placeholder, `entry_valid` -1) and window of a session where they are missing."""
     store.execute(

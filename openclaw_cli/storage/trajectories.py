@@ -15,6 +15,7 @@ from openclaw_cli.transcript.entries import timestamp_ms
 
 BATCH_ROWS = 256
 _TIME_MEMBERS = ("ts", "timestamp", "time")
+_EXTENT = "count(*), coalesce(sum(octet_length(event_json) + 1), 0)"
 _INSERT = (
     "INSERT INTO trajectory_runtime_events(session_id, seq, run_id, event_json, created_at) VALUES (?, ?, ?, ?, ?)"
 )
@@ -59,6 +60,27 @@ def stream(store: Store, session_id: str) -> Iterator[tuple[int, bytes]]:
 def count(store: Store, session_id: str) -> int:
     """Number of stored trajectory events of a session."""
     return store.value("SELECT count(*) FROM trajectory_runtime_events WHERE session_id = ?", (session_id,))
+
+
+def extent(store: Store, session_id: str) -> tuple[int, int]:
+    """(number, bytes with a line feed behind each) of the stored trajectory events of a session."""
+    sql = f"SELECT {_EXTENT} FROM trajectory_runtime_events WHERE session_id = ?"
+    count, size_bytes = store.execute(sql, (session_id,)).fetchone() or (0, 0)
+    return count, size_bytes
+
+
+def parent_stream(store: Store, session_id: str) -> Iterator[tuple[int, bytes]]:
+    """(seq, JSON text) of what a session has of its parent's stream, run by run."""
+    sql = "SELECT seq, event_json FROM acp_parent_stream_events WHERE session_id = ? ORDER BY run_id, seq"
+    for seq, text in store.execute(sql, (session_id,)):
+        yield seq, text.encode()
+
+
+def parent_stream_extent(store: Store, session_id: str) -> tuple[int, int]:
+    """(number, bytes with a line feed behind each) of what a session has of its parent's stream."""
+    sql = f"SELECT {_EXTENT} FROM acp_parent_stream_events WHERE session_id = ?"
+    count, size_bytes = store.execute(sql, (session_id,)).fetchone() or (0, 0)
+    return count, size_bytes
 
 
 def _row(session_id: str, seq: int, text: bytes, event: Any, file_ms: int) -> tuple[Any, ...]:

@@ -132,7 +132,7 @@ def test_cut_import_is_completed(
 
 def test_every_step_of_an_import_is_cut(legacy: Path) -> None:
     """The list of cuts names each step that belongs to an import."""
-    others = ("output-", "restore-", "recover-", "compact-", "snapshot-", "fix-", "successor-")
+    others = ("output-", "restore-", "recover-", "compact-", "snapshot-", "fix-", "successor-", "cleanup-")
     assert {step for step in Step if not step.startswith(others)} == {step for step, _ in CUTS}
 
 

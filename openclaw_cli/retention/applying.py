@@ -1,0 +1,309 @@
+"""Carrying out a plan: rows are archived or removed, files that nobody refers to go (cleanup §7).
+
+Invariant: content goes only after its archive is durable and was read back. Everything is asked again in the
+transaction that writes: a row, a session or a reference that changed since the plan keeps the row. A run that is cut
+leaves archives without a removal, which the next one takes as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from openclaw_cli import archive, jstext
+from openclaw_cli.config import Target
+from openclaw_cli.durable import fsync_dir, make_dirs, sha256_file
+from openclaw_cli.errors import Issue, OpenClawError
+from openclaw_cli.faults import Step, reached
+from openclaw_cli.retention import archiving
+from openclaw_cli.retention.archiving import Part
+from openclaw_cli.retention.artifacts import Artifact, Class
+from openclaw_cli.retention.audit import Audit
+from openclaw_cli.retention.cleaning import Look, Options
+from openclaw_cli.retention.planning import Action, Decision, Plan
+from openclaw_cli.storage import archives, removal, space
+from openclaw_cli.storage.connection import Store
+from openclaw_cli.storage.removal import References, Snapshot
+
+BATCH_ROWS = 64
+BATCH_BYTES = 64 * 2**20
+"""Most of what one transaction removes: no lock is held for long, and little is archived in vain when a run is cut."""
+
+ANALYZE_FROM = 64
+"""Deletions after which the planner's statistics are brought up to date."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was really done. `done`: decisions that were carried out; `parts`: archives that were written or found."""
+
+    done: list[Decision] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    removed_files: list[Artifact] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """OpenClaw's counters of what was done."""
+        return Plan(self.done).counts()
+
+
+def act(store: Store, target: Target, found: Look, options: Options, audit: Audit) -> Run:
+    """Carry out what `look` decided. The caller owns the state directory, or works under SQLite's locks alone.
+
+    Raises what stops the store as a whole; what was done before stays done and is in the audit.
+    """
+    run = Run(store, target, options, audit)
+    run.archive_rows([each for each in found.plan.taken() if each.action is Action.ARCHIVE])
+    for batch in _batches([each for each in found.plan.taken() if each.action is Action.REMOVE], found.sizes):
+        run.remove(batch)
+    if sum(each.action is Action.REMOVE for each in run.applied.done) >= ANALYZE_FROM:
+        removal.analyze(store)
+    run.remove_orphans(found.orphans)
+    if options.vacuum:
+        space.merge_search(store)
+        space.checkpoint(store, "PASSIVE")
+        space.incremental_vacuum(store)
+    # What this run has written would count for the budget twice, in the log and in the file.
+    space.checkpoint(store, "TRUNCATE")
+    return run
+
+
+def _batches(decisions: Sequence[Decision], sizes: dict[str, int]) -> Iterator[list[Decision]]:
+    batch: list[Decision] = []
+    size_bytes = 0
+    for each in decisions:
+        size = sizes.get(each.row.key, 0)
+        if batch and (len(batch) >= BATCH_ROWS or size_bytes + size > BATCH_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(each)
+        size_bytes += size
+    if batch:
+        yield batch
+
+
+@dataclass(slots=True)
+class _Victim:
+    """A row with its entry as it stands, and the sessions that go with it."""
+
+    decision: Decision
+    text: str
+    sessions: list[Snapshot]
+    parts: list[Part] = field(default_factory=list)
+
+
+class Run:
+    """The writing half of one store: every change is asked again, archived, committed and told to the audit."""
+
+    def __init__(self, store: Store, target: Target, options: Options, audit: Audit) -> None:
+        self._store = store
+        self._target = target
+        self._options = options
+        self._audit = audit
+        self._references = References(store)
+        self.applied = Applied()
+
+    def archive_rows(self, decisions: Sequence[Decision]) -> None:
+        """Mark rows as archived, all in one transaction; their sessions stay where they are."""
+        if not decisions:
+            return
+        done: list[Decision] = []
+        with self._store.transaction():
+            for each in decisions:
+                entry = self._entry(each)
+                if entry is None or "archivedAt" in entry or not self._as_planned(each, entry):
+                    self._changed(each)
+                    continue
+                removal.archive_entry(self._store, each.row.key, entry, each.reason, self._options.now_ms)
+                done.append(each)
+        reached(Step.CLEANUP_COMMITTED)
+        self.applied.done.extend(done)
+        for each in done:
+            self._audit.add("archived", each.row.key, each.row.session_id, each.reason)
+        self._audit.flush()
+
+    def remove(self, batch: Sequence[Decision]) -> None:
+        """Archive the sessions of a batch of rows, then delete them in one transaction."""
+        self._references.refresh()
+        keys = {each.row.key for each in batch}
+        victims = [victim for each in batch if (victim := self._victim(each, keys)) is not None]
+        directory = self._options.archive_dir or self._target.sessions_dir
+        make_dirs(directory)
+        for victim in victims:
+            for found in victim.sessions:
+                generation = found.generation or _generation(found)
+                victim.parts += archiving.write_parts(self._store, found, directory, generation, self._options.now_ms)
+        fsync_dir(directory)
+        gone: list[_Victim] = []
+        with self._store.transaction():
+            self._references.refresh()
+            for victim in victims:
+                if self._delete(victim, keys):
+                    gone.append(victim)
+        reached(Step.CLEANUP_COMMITTED)
+        self._references.forget_all([victim.decision.row.key for victim in gone])
+        self._tell(gone)
+
+    def remove_one(self, decision: Decision) -> int | None:
+        """Remove a single row; gives the bytes of its sessions, None where it has to stay."""
+        size_bytes = removal.size_bytes(self._store, removal.windows_of(self._store, decision.row.key))
+        before = len(self.applied.done)
+        self.remove([decision])
+        if len(self.applied.done) == before:
+            return None
+        # The disk budget counts its own; OpenClaw's counters are those of the plan.
+        self.applied.done.pop()
+        return size_bytes
+
+    def remove_history(self, session_id: str, reason: str, released: Collection[str]) -> int | None:
+        """Archive one session that no key goes on with, and delete it; gives its bytes, None where it has to stay.
+
+        `released`: archived keys whose history may go.
+        """
+        found = removal.snapshot(self._store, session_id)
+        self._references.refresh()
+        if found is None or self._references.is_referenced(session_id, (), released):
+            return None
+        size_bytes = removal.size_bytes(self._store, [session_id])
+        directory = self._options.archive_dir or self._target.sessions_dir
+        make_dirs(directory)
+        generation = found.generation or _generation(found)
+        parts = archiving.write_parts(self._store, found, directory, generation, self._options.now_ms)
+        fsync_dir(directory)
+        with self._store.transaction():
+            self._references.refresh()
+            changed = removal.snapshot(self._store, session_id) != found
+            if changed or self._references.is_referenced(session_id, (), released):
+                return None
+            for part in parts:
+                if self._options.archive_dir is None:
+                    archiving.record(self._store, part, found.session_key, self._options.now_ms)
+            removal.delete_session(self._store, session_id)
+        reached(Step.CLEANUP_COMMITTED)
+        self.applied.parts.extend(parts)
+        for part in parts:
+            self._audit.add("session-archived", found.session_key, session_id, reason, part)
+        self._audit.add("history-removed", found.session_key, session_id, reason)
+        self._audit.flush()
+        return size_bytes
+
+    def delete_archive(self, name: str, path: Path | None, sha256: str | None, session_id: str | None) -> None:
+        """Delete an archive: its row first, since a row without file is published again by OpenClaw, then the file."""
+        with self._store.transaction():
+            archives.delete(self._store, name)
+        if path is not None:
+            path.unlink(missing_ok=True)
+            fsync_dir(path.parent)
+        self._audit.add("archive-removed", None, session_id, "disk-budget", path=path or Path(name), sha256=sha256)
+        self._audit.flush()
+
+    def _tell(self, gone: Sequence[_Victim]) -> None:
+        for victim in gone:
+            row, reason = victim.decision.row, victim.decision.reason
+            self.applied.done.append(victim.decision)
+            self.applied.parts.extend(victim.parts)
+            self._audit.add("removed", row.key, row.session_id, reason)
+            for part in victim.parts:
+                self._audit.add("session-archived", row.key, part.session_id, reason, part)
+        self._audit.flush()
+        reached(Step.CLEANUP_AUDITED)
+
+    def _victim(self, decision: Decision, keys: set[str]) -> _Victim | None:
+        key = decision.row.key
+        sql = "SELECT entry_json FROM session_nodes WHERE session_key = ?"
+        text = self._store.value(sql, (key,))
+        if text is None:
+            self._changed(decision)
+            return None
+        found = []
+        for session_id in removal.windows_of(self._store, key):
+            if not self._references.is_referenced(session_id, keys):
+                snapshot = removal.snapshot(self._store, session_id)
+                if snapshot is not None:
+                    found.append(snapshot)
+        return _Victim(decision, text, found)
+
+    def _delete(self, victim: _Victim, keys: set[str]) -> bool:
+        """Delete a row and its sessions, unless anything is not what it was; inside the transaction."""
+        key, store = victim.decision.row.key, self._store
+        sql = "SELECT entry_json FROM session_nodes WHERE session_key = ?"
+        same = store.value(sql, (key,)) == victim.text and all(
+            removal.snapshot(store, each.session_id) == each
+            and not self._references.is_referenced(each.session_id, keys)
+            for each in victim.sessions
+        )
+        if not same:
+            self._changed(victim.decision)
+            return False
+        for part in victim.parts:
+            if self._options.archive_dir is None:
+                archiving.record(store, part, key, self._options.now_ms)
+        for each in victim.sessions:
+            removal.delete_session(store, each.session_id)
+        removal.delete_key(store, key, self._references, keys)
+        return True
+
+    def _entry(self, decision: Decision) -> dict[str, Any] | None:
+        sql = "SELECT entry_json FROM session_nodes WHERE session_key = ? AND entry_valid = 1"
+        text = self._store.value(sql, (decision.row.key,))
+        if text is None:
+            return None
+        entry = jstext.parse(text.encode("utf-8"))
+        return entry if isinstance(entry, dict) else None
+
+    def _as_planned(self, decision: Decision, entry: dict[str, Any]) -> bool:
+        """Whether the row is still the one that was judged: nobody used it and no run of it goes on."""
+        from openclaw_cli.retention.classify import row_of
+
+        return row_of(decision.row.key, entry) == decision.row
+
+    def _changed(self, decision: Decision) -> None:
+        message = "the row changed while the plan was carried out; it stays, the next run judges it anew"
+        self.applied.issues.append(Issue("row_changed", "warning", message, decision.row.key))
+
+    def remove_orphans(self, orphans: Sequence[tuple[Artifact, str]]) -> None:
+        """Remove files that nobody refers to; those with history in them are archived first (design 2.1)."""
+        for file, reason in orphans:
+            try:
+                kept = self._archived_orphan(file)
+                file.path.unlink()
+            except FileNotFoundError:
+                continue  # Somebody else took it.
+            except (OSError, OpenClawError) as error:
+                message = f"{file.path} cannot be removed: {error}"
+                self.applied.issues.append(Issue("artifact_kept", "error", message, facts={"path": str(file.path)}))
+                continue
+            reached(Step.ARTIFACT_REMOVED)
+            self.applied.removed_files.append(file)
+            self._audit.add("artifact-removed", None, file.name.session_id, reason, kept, path=file.path)
+        self._audit.flush()
+
+    def _archived_orphan(self, file: Artifact) -> Part | None:
+        if file.size_bytes == 0 or file.name.kind is Class.TEMPORARY or not file.path.name.endswith(".jsonl"):
+            return None
+        sha256 = archive.content_sha256(file.path)
+        directory = self._options.archive_dir or self._target.sessions_dir
+        stem = file.path.name.removesuffix(".jsonl")
+        generation = sha256[:32]
+        name = f"{stem}.jsonl.deleted.{archiving.stamp_of(self._options.now_ms)}.{generation}.zst"
+        known = [
+            path for path in directory.glob(f"*.{generation}.zst") if path.name.startswith(f"{stem}.jsonl.deleted.")
+        ]
+        path = known[0] if known and archive.content_sha256(known[0]) == sha256 else None
+        if path is None:
+            path = archive.write(directory / name, _blocks(file.path), file.size_bytes).path
+        return Part(stem, "jsonl", generation, path, sha256_file(path), path.stat().st_size, reused=bool(known))
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as stream:
+        while block := stream.read(1 << 20):
+            yield block
+
+
+def _generation(found: Snapshot) -> str:
+    """A name for a past that has none, the same at each run, so that an archive of a cut run is found again."""
+    return hashlib.sha256(f"{found.session_key}\0{found.session_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,132 @@
+"""`sessions cleanup` of one store: looking at it and deciding; nothing is written (cleanup §5–§7).
+
+A preview ends here and prints the plan that the run makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from openclaw_cli.config import Target
+from openclaw_cli.migration.plan import Rules
+from openclaw_cli.retention import artifacts, reading, repairs
+from openclaw_cli.retention.artifacts import Artifact
+from openclaw_cli.retention.classify import Row
+from openclaw_cli.retention.filters import Filters
+from openclaw_cli.retention.planning import Context, Decision, Plan, plan
+from openclaw_cli.retention.reading import Rows
+from openclaw_cli.retention.settings import DAY_MS, Maintenance
+from openclaw_cli.storage import removal, space
+from openclaw_cli.storage.connection import Store, Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for. `dm_scope`: `session.dmScope`; `archive_dir`: where archives go instead."""
+
+    rules: Rules
+    settings: Maintenance
+    now_ms: int
+    active_key: str | None = None
+    fix_missing: bool = False
+    fix_dm_scope: bool = False
+    dm_scope: str = "main"
+    force: bool = False
+    stale_running: bool = False
+    filters: Filters = field(default_factory=Filters)
+    archive_dir: Path | None = None
+    archive_grace_ms: int = DAY_MS
+    vacuum: bool = False
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Physical bytes of a store and its files: what a disk budget is about (cleanup §7.2)."""
+
+    database_bytes: int
+    wal_bytes: int
+    artifact_bytes: int
+    archive_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Everything together."""
+        return self.database_bytes + self.wal_bytes + self.artifact_bytes
+
+
+@dataclass(slots=True)
+class Look:
+    """What was found in one store and decided about it, before anything is written.
+
+    `sizes`: key → bytes of the sessions that leave with it. `measured`: bytes that count for the disk budget.
+    """
+
+    rows: Rows
+    plan: Plan
+    sizes: dict[str, int]
+    files: list[Artifact]
+    orphans: list[tuple[Artifact, str]]
+    measured: Measured
+
+    @property
+    def would_mutate(self) -> bool:
+        """Whether carrying it out would change anything."""
+        return bool(self.plan.taken() or self.orphans)
+
+
+def look(store: Store, target: Target, options: Options) -> Look:
+    """Read a store and decide; nothing is written."""
+    rows = reading.read(store, target.agent_id, options.rules)
+    by_key = rows.by_key()
+    active = reading.active_chain(by_key, options.active_key)
+    context = Context(options.now_ms, active=active, stale_running=options.stale_running)
+    made = plan(rows.rows, options.settings, context, list(_first(store, target, rows, active, options)))
+    sizes: dict[str, int] = {}
+
+    def size_of(row: Row) -> int:
+        if row.key not in sizes:
+            sizes[row.key] = removal.size_bytes(store, removal.windows_of(store, row.key))
+        return sizes[row.key]
+
+    made = options.filters.narrow(made, options.now_ms, size_of)
+    for each in made.taken():
+        size_of(each.row)
+    files = list(artifacts.listing(target.sessions_dir, target.store_path.name))
+    orphans = artifacts.orphans(
+        files,
+        artifacts.referenced_names(reading.entries(store)),
+        now_ms=options.now_ms,
+        prune_after_ms=options.settings.prune_after_ms,
+    )
+    return Look(rows, made, sizes, files, orphans, measure(target, files))
+
+
+def _first(store: Store, target: Target, rows: Rows, active: frozenset[str], options: Options) -> Iterator[Decision]:
+    taken: set[str] = set()
+    if options.fix_missing:
+        for decision in repairs.missing(store, rows.rows, active, force=options.force):
+            taken.add(decision.row.key)
+            yield decision
+    if options.fix_dm_scope and options.dm_scope == "main":
+        key = options.active_key
+        for decision in repairs.stale_direct(rows.rows, target.agent_id, key, active, force=options.force):
+            if decision.row.key not in taken:
+                yield decision
+
+
+def measure(target: Target, files: Iterable[Artifact]) -> Measured:
+    """What store and files take on the disk. Files below `cold/` and `skills-prompts/` count, too."""
+    listed = list(files)
+    below = sum(path.lstat().st_size for name in ("cold", "skills-prompts") for path in _files(target, name))
+    found = space.sizes(target.sqlite_path)
+    archives = sum(file.size_bytes for file in listed if file.name.kind is artifacts.Class.ARCHIVE)
+    return Measured(found.database_bytes, found.wal_bytes, artifacts.counted_bytes(listed) + below, archives)
+
+
+def _files(target: Target, name: str) -> Iterator[Path]:
+    place = target.sessions_dir / name
+    if place.is_dir():
+        yield from (path for path in place.rglob("*") if path.is_file() and not path.is_symlink())

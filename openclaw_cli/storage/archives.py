@@ -1,0 +1,73 @@
+"""Rows of archived transcripts in the store itself: `session_transcript_archives` (cleanup §7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from openclaw_cli.storage.connection import Store
+
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a row says of an archive; its blob has `size_bytes`, the same bytes as the file of that name."""
+
+    session_id: str
+    generation: str
+    session_key: str
+    sha256: str
+    name: str
+    size_bytes: int
+
+
+def insert(store: Store, row: Row, stream: BinaryIO, now_ms: int, *, reason: str = "deleted") -> None:
+    """Add a row whose file is published already; one of the same session and past is replaced by it.
+
+    The blob is copied in blocks, so that memory does not grow with the archive. Inside the caller's transaction.
+    """
+    store.execute(
+        "INSERT OR REPLACE INTO session_transcript_archives(session_id, generation, session_key, reason, encoding,"
+        " archive_blob, archive_sha256, archive_name, created_at, published_at) VALUES (?, ?, ?, ?, 'zstd',"
+        " zeroblob(?), ?, ?, ?, ?)",
+        (row.session_id, row.generation, row.session_key, reason, row.size_bytes, row.sha256, row.name, now_ms, now_ms),
+    )
+    rowid = store.connection.last_insert_rowid()
+    with store.connection.blob_open("main", "session_transcript_archives", "archive_blob", rowid, True) as blob:
+        while block := stream.read(_BLOCK_BYTES):
+            blob.write(block)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row as it stands. `size_bytes`: of the blob, which is as large as the file. `created_at` in epoch ms."""
+
+    session_id: str
+    name: str
+    sha256: str
+    size_bytes: int
+    created_at: int
+    published: bool
+
+
+def stored(store: Store) -> Iterator[Stored]:
+    """All rows, the oldest first."""
+    sql = (
+        "SELECT session_id, archive_name, archive_sha256, octet_length(archive_blob), created_at,"
+        " published_at IS NOT NULL FROM session_transcript_archives ORDER BY created_at, session_id, generation"
+    )
+    for values in store.execute(sql):
+        yield Stored(*values[:5], bool(values[5]))
+
+
+def delete(store: Store, name: str) -> None:
+    """Delete the row of an archive, if there is one; inside the caller's transaction."""
+    store.execute("DELETE FROM session_transcript_archives WHERE archive_name = ?", (name,))
+
+
+def names(store: Store) -> Iterator[str]:
+    """Names of the files of all rows."""
+    for (name,) in store.execute("SELECT archive_name FROM session_transcript_archives ORDER BY archive_name"):
+        yield name
