@@ -286,11 +286,12 @@ def compress(pieces: Iterable[bytes], content_bytes: int) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def write(path: Path, pieces: Iterable[bytes], content_bytes: int) -> Written:
+def write(path: Path, pieces: Iterable[bytes], content_bytes: int, *, sync_dir: bool = True) -> Written:
     """Write an archive that nobody has yet at `path`, durably, and read it back before it counts.
 
     The content of the file must be what was compressed, by SHA-256. Raises FileExistsError when something stands at
-    `path`, CorruptError when what is read back differs, NoSpaceError, RefusedError.
+    `path`, CorruptError when what is read back differs, NoSpaceError, RefusedError. Without `sync_dir` its name is
+    durable when the caller has synced the directory.
     """
     digest = hashlib.sha256()
 
@@ -299,7 +300,7 @@ def write(path: Path, pieces: Iterable[bytes], content_bytes: int) -> Written:
             digest.update(piece)
             yield piece
 
-    with new_file(path) as building:
+    with new_file(path, sync_dir=sync_dir) as building:
         building.write(compress(counted(), content_bytes))
         if content_sha256(building.path) != digest.hexdigest():
             raise CorruptError(f"{path} does not hold what was written to it", hint="look at that disk")

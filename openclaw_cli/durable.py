@@ -157,8 +157,8 @@ class Building:
 
 
 @contextlib.contextmanager
-def new_file(path: Path) -> Iterator[Building]:
-    """Build a file that gets its name only by `publish`; the directory is synced at the end.
+def new_file(path: Path, *, sync_dir: bool = True) -> Iterator[Building]:
+    """Build a file that gets its name only by `publish`; the directory is synced at the end, or by the caller.
 
     Raises FileExistsError when the name is taken, NoSpaceError or RefusedError for a file system that is full or
     read-only; whatever ends it, no temporary name is left.
@@ -170,7 +170,8 @@ def new_file(path: Path) -> Iterator[Building]:
         raise as_refusal(error, path) from error
     finally:
         building.path.unlink(missing_ok=True)
-    fsync_dir(path.parent)
+    if sync_dir:
+        fsync_dir(path.parent)
 
 
 def sweep(directories: Iterable[Path]) -> None:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from openclaw_cli import archive, jstext
 from openclaw_cli.config import Target
-from openclaw_cli.durable import fsync_dir, make_dirs, sha256_file
+from openclaw_cli.durable import fsync_dir, sha256_file
 from openclaw_cli.errors import Issue, OpenClawError
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.retention import archiving
-from openclaw_cli.retention.archiving import Part
+from openclaw_cli.retention.archiving import Part, Place
 from openclaw_cli.retention.artifacts import Artifact, Class
 from openclaw_cli.retention.audit import Audit
 from openclaw_cli.retention.cleaning import Look, Options
@@ -106,6 +107,14 @@ class Run:
         self._references = References(store)
         self.applied = Applied()
 
+    @cached_property
+    def _place(self) -> Place:
+        return Place(self._options.archive_dir or self._target.sessions_dir)
+
+    def _archive(self, found: Snapshot) -> list[Part]:
+        generation = found.generation or _generation(found)
+        return archiving.write_parts(self._store, found, self._place, generation, self._options.now_ms)
+
     def archive_rows(self, decisions: Sequence[Decision]) -> None:
         """Mark rows as archived, all in one transaction; their sessions stay where they are."""
         if not decisions:
@@ -130,13 +139,10 @@ class Run:
         self._references.refresh()
         keys = {each.row.key for each in batch}
         victims = [victim for each in batch if (victim := self._victim(each, keys)) is not None]
-        directory = self._options.archive_dir or self._target.sessions_dir
-        make_dirs(directory)
         for victim in victims:
             for found in victim.sessions:
-                generation = found.generation or _generation(found)
-                victim.parts += archiving.write_parts(self._store, found, directory, generation, self._options.now_ms)
-        fsync_dir(directory)
+                victim.parts += self._archive(found)
+        fsync_dir(self._place.directory)
         gone: list[_Victim] = []
         with self._store.transaction():
             self._references.refresh()
@@ -168,11 +174,8 @@ class Run:
         if found is None or self._references.is_referenced(session_id, (), released):
             return None
         size_bytes = removal.size_bytes(self._store, [session_id])
-        directory = self._options.archive_dir or self._target.sessions_dir
-        make_dirs(directory)
-        generation = found.generation or _generation(found)
-        parts = archiving.write_parts(self._store, found, directory, generation, self._options.now_ms)
-        fsync_dir(directory)
+        parts = self._archive(found)
+        fsync_dir(self._place.directory)
         with self._store.transaction():
             self._references.refresh()
             changed = removal.snapshot(self._store, session_id) != found
@@ -285,17 +288,12 @@ class Run:
         if file.size_bytes == 0 or file.name.kind is Class.TEMPORARY or not file.path.name.endswith(".jsonl"):
             return None
         sha256 = archive.content_sha256(file.path)
-        directory = self._options.archive_dir or self._target.sessions_dir
-        stem = file.path.name.removesuffix(".jsonl")
-        generation = sha256[:32]
-        name = f"{stem}.jsonl.deleted.{archiving.stamp_of(self._options.now_ms)}.{generation}.zst"
-        known = [
-            path for path in directory.glob(f"*.{generation}.zst") if path.name.startswith(f"{stem}.jsonl.deleted.")
-        ]
-        path = known[0] if known and archive.content_sha256(known[0]) == sha256 else None
-        if path is None:
-            path = archive.write(directory / name, _blocks(file.path), file.size_bytes).path
-        return Part(stem, "jsonl", generation, path, sha256_file(path), path.stat().st_size, reused=bool(known))
+        stem, generation = file.path.name.removesuffix(".jsonl"), sha256[:32]
+        known = self._place.holding(f"{stem}.jsonl", generation, lambda: sha256)
+        path = known or self._place.new(f"{stem}.jsonl", generation, self._options.now_ms)
+        if known is None:
+            archive.write(path, _blocks(file.path), file.size_bytes)
+        return Part(stem, "jsonl", generation, path, sha256_file(path), path.stat().st_size, reused=known is not None)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

@@ -8,14 +8,14 @@ is only a file, since a row would stay in the database and count there (cleanup 
 from __future__ import annotations
 
 import hashlib
-import re
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from openclaw_cli import archive
-from openclaw_cli.durable import sha256_file
+from openclaw_cli.durable import make_dirs, sha256_file
 from openclaw_cli.errors import CorruptError
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.storage import archives, events, trajectories
@@ -24,8 +24,6 @@ from openclaw_cli.storage.removal import Snapshot
 
 LONGEST_ID_BYTES = 96
 """A longer session id is named by its hash."""
-
-_TAIL = r"\.deleted\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z\."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +46,59 @@ class _Content:
     size_bytes: int
     lines: Callable[[], Iterator[bytes]]
 
+    def sha256(self) -> str:
+        """Of everything together."""
+        digest = hashlib.sha256()
+        for line in self.lines():
+            digest.update(line)
+        return digest.hexdigest()
 
-def write_parts(store: Store, found: Snapshot, directory: Path, generation: str, now_ms: int) -> list[Part]:
+
+class Place:
+    """A directory that archives go to. What stands in it is read once: a run does not look for what it wrote itself."""
+
+    def __init__(self, directory: Path) -> None:
+        make_dirs(directory)
+        self.directory = directory
+        self._names: dict[str, list[str]] = {}
+        for name in sorted(os.listdir(directory)):
+            if name.endswith(".zst"):
+                self._names.setdefault(name[:-4].rpartition(".")[2], []).append(name)
+
+    def holding(self, stem: str, generation: str, content_sha256: Callable[[], str]) -> Path | None:
+        """An archive of this name and past with this very content, which a run that was cut has left.
+
+        An append keeps the generation: a file that was left may be a prefix of what there is now, and is not taken.
+        """
+        names = [name for name in self._names.get(generation, ()) if name.startswith(f"{stem}.deleted.")]
+        wanted = content_sha256() if names else None
+        for name in names:
+            try:
+                if archive.content_sha256(self.directory / name) == wanted:
+                    return self.directory / name
+            except CorruptError:
+                continue  # It was being written when the run was cut, or is damaged: no archive of anything.
+        return None
+
+    def new(self, stem: str, generation: str, now_ms: int) -> Path:
+        """The name of an archive that is made now."""
+        return self.directory / f"{stem}.deleted.{stamp_of(now_ms)}.{generation}.zst"
+
+
+def write_parts(store: Store, found: Snapshot, place: Place, generation: str, now_ms: int) -> list[Part]:
     """Archive everything that a session has; an archive of the same content that a cut run left is taken as it is.
 
-    Raises what `archive.write` raises.
+    The names become durable only when the caller syncs the directory. Raises what `archive.write` raises.
     """
     parts = []
     for content in _contents(store, found):
         stem = f"{stem_of(found.session_id)}.{content.kind}"
-        known = _left_by_a_cut_run(directory, stem, generation, content)
+        known = place.holding(stem, generation, content.sha256)
         if known is not None:
             written = archive.Written(known, sha256_file(known), known.stat().st_size)
         else:
-            path = directory / f"{stem}.deleted.{stamp_of(now_ms)}.{generation}.zst"
-            written = archive.write(path, content.lines(), content.size_bytes)
+            path = place.new(stem, generation, now_ms)
+            written = archive.write(path, content.lines(), content.size_bytes, sync_dir=False)
         part = Part(found.session_id, content.kind, generation, *written, reused=known is not None)
         parts.append(part)
         reached(Step.ARCHIVE_WRITTEN)
@@ -111,24 +147,3 @@ def _contents(store: Store, found: Snapshot) -> Iterator[_Content]:
 def _lines(rows: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
     for _, text in rows:
         yield text + b"\n"
-
-
-def _left_by_a_cut_run(directory: Path, stem: str, generation: str, content: _Content) -> Path | None:
-    """An archive of this session and past with this very content.
-
-    An append keeps the generation: a file that was left may be a prefix of what there is now, and is not taken then.
-    """
-    pattern = re.compile(re.escape(stem) + _TAIL + re.escape(generation) + r"\.zst\Z")
-    names = sorted(path for path in directory.glob(f"*{generation}.zst") if pattern.match(path.name))
-    if not names:
-        return None
-    digest = hashlib.sha256()
-    for line in content.lines():
-        digest.update(line)
-    for path in names:
-        try:
-            if archive.content_sha256(path) == digest.hexdigest():
-                return path
-        except CorruptError:
-            continue  # It was being written when the run was cut, or is damaged: then it is no archive of anything.
-    return None
