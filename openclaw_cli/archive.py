@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -22,6 +23,7 @@ from openclaw_cli.errors import CorruptError
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _BUFFER_BYTES = 2**18
 _SNIFF_BYTES = 2**12
+_SMALL_BYTES = 2**20
 _TRUNCATED = "archive_truncated"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -286,8 +288,37 @@ def compress(pieces: Iterable[bytes], content_bytes: int) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def write(path: Path, pieces: Iterable[bytes], content_bytes: int, *, sync_dir: bool = True) -> Written:
+def skippable_frame(data: bytes) -> bytes:
+    """A frame that readers pass over, with `data` in it (RFC 8878 §3.1.2)."""
+    return b"\x5e\x2a\x4d\x18" + len(data).to_bytes(4, "little") + data
+
+
+def skippable_frames(path: Path) -> Iterator[bytes]:
+    """The content of the frames of a file that readers pass over; none of a file that is no archive or cut short."""
+    with path.open("rb", buffering=0) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        at = 0
+        while at < size:
+            stream.seek(at)
+            head = stream.read(18)
+            if not head.startswith(_MAGIC) and not _is_skippable(head):
+                return
+            try:
+                end, _ = _frame(stream, at, head)
+            except EOFError:
+                return
+            if end <= size and _is_skippable(head):
+                stream.seek(at + 8)
+                yield stream.read(end - at - 8)
+            at = end
+
+
+def write(
+    path: Path, pieces: Iterable[bytes], content_bytes: int, *, note: bytes | None = None, sync_dir: bool = True
+) -> Written:
     """Write an archive that nobody has yet at `path`, durably, and read it back before it counts.
+
+    `note`: what a frame behind the content says, which readers pass over.
 
     The content of the file must be what was compressed, by SHA-256. Raises FileExistsError when something stands at
     `path`, CorruptError when what is read back differs, NoSpaceError, RefusedError. Without `sync_dir` its name is
@@ -301,18 +332,32 @@ def write(path: Path, pieces: Iterable[bytes], content_bytes: int, *, sync_dir: 
             yield piece
 
     with new_file(path, sync_dir=sync_dir) as building:
-        building.write(compress(counted(), content_bytes))
-        if content_sha256(building.path) != digest.hexdigest():
+        tail = () if note is None else (skippable_frame(note),)
+        building.write(itertools.chain(compress(counted(), content_bytes), tail))
+        sha256, content, size_bytes = _read_back(building.path)
+        if content != digest.hexdigest():
             raise CorruptError(f"{path} does not hold what was written to it", hint="look at that disk")
-        sha256, size_bytes = sha256_file(building.path), building.path.stat().st_size
         building.publish()
     return Written(path, sha256, size_bytes)
 
 
+def _read_back(path: Path) -> tuple[str, str, int]:
+    """(SHA-256 of the file, of its content, size in bytes); a file that is small is read once for all three."""
+    with path.open("rb", buffering=0) as stream:
+        data = stream.read(_SMALL_BYTES)
+        if len(data) == _SMALL_BYTES:
+            return sha256_file(path), content_sha256(path), path.stat().st_size
+    return hashlib.sha256(data).hexdigest(), _sha256_of(unpack(io.BytesIO(data), str(path))), len(data)
+
+
 def content_sha256(path: Path) -> str:
     """SHA-256 of what a plain or compressed file holds. Raises CorruptError when it is damaged, OSError."""
-    digest = hashlib.sha256()
     with open_stream(path) as stream:
-        while block := stream.read(_BUFFER_BYTES):
-            digest.update(block)
+        return _sha256_of(stream)
+
+
+def _sha256_of(stream: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while block := stream.read(_BUFFER_BYTES):
+        digest.update(block)
     return digest.hexdigest()

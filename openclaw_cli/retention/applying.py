@@ -24,12 +24,13 @@ from openclaw_cli.retention.archiving import Part, Place
 from openclaw_cli.retention.artifacts import Artifact, Class
 from openclaw_cli.retention.audit import Audit
 from openclaw_cli.retention.cleaning import Look, Options
+from openclaw_cli.retention.notes import Note
 from openclaw_cli.retention.planning import Action, Decision, Plan
 from openclaw_cli.storage import archives, removal, space
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.removal import References, Snapshot
 
-BATCH_ROWS = 64
+BATCH_ROWS = 256
 BATCH_BYTES = 64 * 2**20
 """Most of what one transaction removes: no lock is held for long, and little is archived in vain when a run is cut."""
 
@@ -56,8 +57,9 @@ def act(store: Store, target: Target, found: Look, options: Options, audit: Audi
 
     Raises what stops the store as a whole; what was done before stays done and is in the audit.
     """
+    space.prepare_load(store)
     run = Run(store, target, options, audit)
-    run.archive_rows([each for each in found.plan.taken() if each.action is Action.ARCHIVE])
+    run.archive_rows([each for each in found.plan.taken() if each.action is Action.ARCHIVE], found.version)
     for batch in _batches([each for each in found.plan.taken() if each.action is Action.REMOVE], found.sizes):
         run.remove(batch)
     if sum(each.action is Action.REMOVE for each in run.applied.done) >= ANALYZE_FROM:
@@ -111,28 +113,35 @@ class Run:
     def _place(self) -> Place:
         return Place(self._options.archive_dir or self._target.sessions_dir)
 
-    def _archive(self, found: Snapshot) -> list[Part]:
+    def _archive(self, found: Snapshot, entry: str | None = None) -> list[Part]:
+        """Archive a session; `entry`: the row's, which goes with its current session."""
         generation = found.generation or _generation(found)
-        return archiving.write_parts(self._store, found, self._place, generation, self._options.now_ms)
+        window = removal.window_values(self._store, found.session_id)
+        note = Note(found.session_key, found.session_id, self._target.agent_id, entry, window)
+        return archiving.write_parts(self._store, found, self._place, generation, self._options.now_ms, note)
 
-    def archive_rows(self, decisions: Sequence[Decision]) -> None:
-        """Mark rows as archived, all in one transaction; their sessions stay where they are."""
+    def archive_rows(self, decisions: Sequence[Decision], version: int) -> None:
+        """Mark rows as archived, all in one transaction; their sessions stay where they are.
+
+        `version`: of the store when it was judged; where it is the same still, no row needs to be judged again.
+        """
         if not decisions:
             return
         done: list[Decision] = []
         with self._store.transaction():
+            same = self._store.value("PRAGMA data_version") == version
             for each in decisions:
                 entry = self._entry(each)
-                if entry is None or "archivedAt" in entry or not self._as_planned(each, entry):
+                if entry is None or "archivedAt" in entry or not (same or self._as_planned(each, entry)):
                     self._changed(each)
                     continue
                 removal.archive_entry(self._store, each.row.key, entry, each.reason, self._options.now_ms)
                 done.append(each)
+                self._audit.add("archived", each.row.key, each.row.session_id, each.reason)
+            self._audit.flush()
+            reached(Step.CLEANUP_AUDITED)
         reached(Step.CLEANUP_COMMITTED)
         self.applied.done.extend(done)
-        for each in done:
-            self._audit.add("archived", each.row.key, each.row.session_id, each.reason)
-        self._audit.flush()
 
     def remove(self, batch: Sequence[Decision]) -> None:
         """Archive the sessions of a batch of rows, then delete them in one transaction."""
@@ -140,8 +149,15 @@ class Run:
         keys = {each.row.key for each in batch}
         victims = [victim for each in batch if (victim := self._victim(each, keys)) is not None]
         for victim in victims:
+            ids = [found.session_id for found in victim.sessions]
+            noted = victim.decision.row.session_id if victim.decision.row.session_id in ids else next(iter(ids), None)
             for found in victim.sessions:
-                victim.parts += self._archive(found)
+                victim.parts += self._archive(found, victim.text if found.session_id == noted else None)
+            if noted is None:
+                # Its session stays with another row: the entry alone goes, under a name that is no session's.
+                key = victim.decision.row.key
+                name = f"key-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+                victim.parts += self._archive(Snapshot(name, key, None, None, None, None, None, 0), victim.text)
         fsync_dir(self._place.directory)
         gone: list[_Victim] = []
         with self._store.transaction():
@@ -149,13 +165,16 @@ class Run:
             for victim in victims:
                 if self._delete(victim, keys):
                     gone.append(victim)
+            self._tell(gone)
         reached(Step.CLEANUP_COMMITTED)
         self._references.forget_all([victim.decision.row.key for victim in gone])
-        self._tell(gone)
+        for victim in gone:
+            self.applied.done.append(victim.decision)
+            self.applied.parts.extend(victim.parts)
 
     def remove_one(self, decision: Decision) -> int | None:
         """Remove a single row; gives the bytes of its sessions, None where it has to stay."""
-        size_bytes = removal.size_bytes(self._store, removal.windows_of(self._store, decision.row.key))
+        size_bytes = removal.key_bytes(self._store, decision.row.key)
         before = len(self.applied.done)
         self.remove([decision])
         if len(self.applied.done) == before:
@@ -185,29 +204,31 @@ class Run:
                 if self._options.archive_dir is None:
                     archiving.record(self._store, part, found.session_key, self._options.now_ms)
             removal.delete_session(self._store, session_id)
+            for part in parts:
+                self._audit.add("session-archived", found.session_key, session_id, reason, part)
+            self._audit.add("history-removed", found.session_key, session_id, reason)
+            self._audit.flush()
+            reached(Step.CLEANUP_AUDITED)
         reached(Step.CLEANUP_COMMITTED)
         self.applied.parts.extend(parts)
-        for part in parts:
-            self._audit.add("session-archived", found.session_key, session_id, reason, part)
-        self._audit.add("history-removed", found.session_key, session_id, reason)
-        self._audit.flush()
         return size_bytes
 
-    def delete_archive(self, name: str, path: Path | None, sha256: str | None, session_id: str | None) -> None:
+    def delete_archive(
+        self, name: str, path: Path | None, sha256: str | None, session_id: str | None, reason: str
+    ) -> None:
         """Delete an archive: its row first, since a row without file is published again by OpenClaw, then the file."""
+        self._audit.add("archive-removed", None, session_id, reason, path=path or Path(name), sha256=sha256)
+        self._audit.flush()
         with self._store.transaction():
             archives.delete(self._store, name)
         if path is not None:
             path.unlink(missing_ok=True)
             fsync_dir(path.parent)
-        self._audit.add("archive-removed", None, session_id, "disk-budget", path=path or Path(name), sha256=sha256)
-        self._audit.flush()
 
     def _tell(self, gone: Sequence[_Victim]) -> None:
+        """Write the audit before the commit: a removal that nothing tells of would be worse than a line too many."""
         for victim in gone:
             row, reason = victim.decision.row, victim.decision.reason
-            self.applied.done.append(victim.decision)
-            self.applied.parts.extend(victim.parts)
             self._audit.add("removed", row.key, row.session_id, reason)
             for part in victim.parts:
                 self._audit.add("session-archived", row.key, part.session_id, reason, part)
@@ -269,20 +290,30 @@ class Run:
 
     def remove_orphans(self, orphans: Sequence[tuple[Artifact, str]]) -> None:
         """Remove files that nobody refers to; those with history in them are archived first (design 2.1)."""
+        ready: list[Artifact] = []
         for file, reason in orphans:
             try:
                 kept = self._archived_orphan(file)
-                file.path.unlink()
             except FileNotFoundError:
                 continue  # Somebody else took it.
             except (OSError, OpenClawError) as error:
-                message = f"{file.path} cannot be removed: {error}"
-                self.applied.issues.append(Issue("artifact_kept", "error", message, facts={"path": str(file.path)}))
+                self._stays(file, error)
+                continue
+            ready.append(file)
+            self._audit.add("artifact-removed", None, file.name.session_id, reason, kept, path=file.path)
+        self._audit.flush()
+        for file in ready:
+            try:
+                file.path.unlink(missing_ok=True)
+            except OSError as error:
+                self._stays(file, error)
                 continue
             reached(Step.ARTIFACT_REMOVED)
             self.applied.removed_files.append(file)
-            self._audit.add("artifact-removed", None, file.name.session_id, reason, kept, path=file.path)
-        self._audit.flush()
+
+    def _stays(self, file: Artifact, error: Exception) -> None:
+        message = f"{file.path} cannot be removed: {error}"
+        self.applied.issues.append(Issue("artifact_kept", "error", message, facts={"path": str(file.path)}))
 
     def _archived_orphan(self, file: Artifact) -> Part | None:
         if file.size_bytes == 0 or file.name.kind is Class.TEMPORARY or not file.path.name.endswith(".jsonl"):

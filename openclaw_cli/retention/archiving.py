@@ -18,6 +18,8 @@ from openclaw_cli import archive
 from openclaw_cli.durable import make_dirs, sha256_file
 from openclaw_cli.errors import CorruptError
 from openclaw_cli.faults import Step, reached
+from openclaw_cli.retention import notes
+from openclaw_cli.retention.notes import Note
 from openclaw_cli.storage import archives, events, trajectories
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.removal import Snapshot
@@ -28,7 +30,7 @@ LONGEST_ID_BYTES = 96
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One archive of a session. `kind`: `jsonl`, `trajectory`, `parent-stream`."""
+    """One archive of a session. `kind`: `jsonl`, `trajectory`, `parent-stream`; `count`: events in it."""
 
     session_id: str
     kind: str
@@ -37,6 +39,7 @@ class Part:
     sha256: str
     size_bytes: int
     reused: bool = False
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,10 @@ class Place:
             if name.endswith(".zst"):
                 self._names.setdefault(name[:-4].rpartition(".")[2], []).append(name)
 
-    def holding(self, stem: str, generation: str, content_sha256: Callable[[], str]) -> Path | None:
-        """An archive of this name and past with this very content, which a run that was cut has left.
+    def holding(
+        self, stem: str, generation: str, content_sha256: Callable[[], str], note: Note | None = None
+    ) -> Path | None:
+        """An archive of this name and past with this very content and note, which a run that was cut has left.
 
         An append keeps the generation: a file that was left may be a prefix of what there is now, and is not taken.
         """
@@ -74,8 +79,9 @@ class Place:
         wanted = content_sha256() if names else None
         for name in names:
             try:
-                if archive.content_sha256(self.directory / name) == wanted:
-                    return self.directory / name
+                path = self.directory / name
+                if archive.content_sha256(path) == wanted and notes.read(path) == note:
+                    return path
             except CorruptError:
                 continue  # It was being written when the run was cut, or is damaged: no archive of anything.
         return None
@@ -85,21 +91,24 @@ class Place:
         return self.directory / f"{stem}.deleted.{stamp_of(now_ms)}.{generation}.zst"
 
 
-def write_parts(store: Store, found: Snapshot, place: Place, generation: str, now_ms: int) -> list[Part]:
+def write_parts(store: Store, found: Snapshot, place: Place, generation: str, now_ms: int, note: Note) -> list[Part]:
     """Archive everything that a session has; an archive of the same content that a cut run left is taken as it is.
 
-    The names become durable only when the caller syncs the directory. Raises what `archive.write` raises.
+    The transcript's archive has the note, also where it is empty and only the row's entry is worth keeping. The names
+    become durable only when the caller syncs the directory. Raises what `archive.write` raises.
     """
     parts = []
-    for content in _contents(store, found):
+    for content in _contents(store, found, note):
         stem = f"{stem_of(found.session_id)}.{content.kind}"
-        known = place.holding(stem, generation, content.sha256)
+        own = note if content.kind == "jsonl" else None
+        known = place.holding(stem, generation, content.sha256, own)
         if known is not None:
             written = archive.Written(known, sha256_file(known), known.stat().st_size)
         else:
             path = place.new(stem, generation, now_ms)
-            written = archive.write(path, content.lines(), content.size_bytes, sync_dir=False)
-        part = Part(found.session_id, content.kind, generation, *written, reused=known is not None)
+            text = None if own is None else notes.encode(own)
+            written = archive.write(path, content.lines(), content.size_bytes, note=text, sync_dir=False)
+        part = Part(found.session_id, content.kind, generation, *written, reused=known is not None, count=content.count)
         parts.append(part)
         reached(Step.ARCHIVE_WRITTEN)
     return parts
@@ -107,7 +116,7 @@ def write_parts(store: Store, found: Snapshot, place: Place, generation: str, no
 
 def record(store: Store, part: Part, session_key: str, now_ms: int) -> None:
     """Put a transcript's archive into the store as OpenClaw does: the same bytes, already published."""
-    if part.kind != "jsonl":
+    if part.kind != "jsonl" or part.count == 0:
         return
     with part.path.open("rb") as stream:
         archives.insert(
@@ -131,9 +140,9 @@ def stamp_of(now_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H-%M-%S}.{now_ms % 1000:03d}Z"
 
 
-def _contents(store: Store, found: Snapshot) -> Iterator[_Content]:
+def _contents(store: Store, found: Snapshot, note: Note) -> Iterator[_Content]:
     session_id = found.session_id
-    if found.last_event_seq is not None:
+    if found.last_event_seq is not None or note.entry is not None:
         count, size = events.extent(store, session_id)
         yield _Content("jsonl", count, size, lambda: _lines(events.stream(store, session_id)))
     if found.last_trajectory_seq is not None:

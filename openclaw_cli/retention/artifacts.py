@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -158,16 +158,22 @@ def _files_of(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def orphans(
-    files: Iterable[Artifact], referenced: set[str], *, now_ms: int, prune_after_ms: int
+    files: Iterable[Artifact], referenced: Callable[[], set[str]], *, now_ms: int, prune_after_ms: int
 ) -> list[tuple[Artifact, str]]:
-    """Files that nothing refers to and that are old enough, the oldest first, each with the reason."""
+    """Files that nothing refers to and that are old enough, the oldest first, each with the reason.
+
+    `referenced` is asked only where there is a file that it could be about.
+    """
     found: list[tuple[Artifact, str]] = []
+    names: set[str] | None = None
     for file in files:
         age_ms = now_ms - file.modified_ms
         match file.name.kind:
             case Class.TEMPORARY if age_ms > TEMPORARY_AGE_MS:
                 found.append((file, "temporary-leftover"))
             case Class.TRANSCRIPT | Class.TRAJECTORY | Class.CHECKPOINT:
-                if file.path.name not in referenced and age_ms >= prune_after_ms:
-                    found.append((file, "unreferenced"))
+                if age_ms >= prune_after_ms:
+                    names = referenced() if names is None else names
+                    if file.path.name not in names:
+                        found.append((file, "unreferenced"))
     return sorted(found, key=lambda each: (each[0].modified_ms, each[0].path.name))

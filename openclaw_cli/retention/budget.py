@@ -213,7 +213,7 @@ class _Pass:
         return Taken(Kind.ARCHIVE, None, session_id, size, name, sha256)
 
     def _drop_archive(self, name: str, path: Path | None, sha256: str | None, session_id: str | None) -> None:
-        self._writer.delete_archive(name, path, sha256, session_id)
+        self._writer.delete_archive(name, path, sha256, session_id, BUDGET)
 
     @property
     def _writer(self) -> Run:
@@ -300,7 +300,7 @@ class _Guess(_Pass):
         return Taken(Kind.HISTORY, key, session_id, removal.size_bytes(self._store, [session_id]))
 
     def _remove_row(self, row: Row) -> Taken | None:
-        size = removal.size_bytes(self._store, removal.windows_of(self._store, row.key))
+        size = removal.key_bytes(self._store, row.key)
         return Taken(Kind.ROW, row.key, row.session_id, size)
 
 

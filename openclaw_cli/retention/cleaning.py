@@ -62,6 +62,7 @@ class Look:
     """What was found in one store and decided about it, before anything is written.
 
     `sizes`: key → bytes of the sessions that leave with it. `measured`: bytes that count for the disk budget.
+    `version`: of the store's content; while it is the same nobody else has written.
     """
 
     rows: Rows
@@ -70,6 +71,7 @@ class Look:
     files: list[Artifact]
     orphans: list[tuple[Artifact, str]]
     measured: Measured
+    version: int = -1
 
     @property
     def would_mutate(self) -> bool:
@@ -79,6 +81,7 @@ class Look:
 
 def look(store: Store, target: Target, options: Options) -> Look:
     """Read a store and decide; nothing is written."""
+    version = store.value("PRAGMA data_version")
     rows = reading.read(store, target.agent_id, options.rules)
     by_key = rows.by_key()
     active = reading.active_chain(by_key, options.active_key)
@@ -88,7 +91,7 @@ def look(store: Store, target: Target, options: Options) -> Look:
 
     def size_of(row: Row) -> int:
         if row.key not in sizes:
-            sizes[row.key] = removal.size_bytes(store, removal.windows_of(store, row.key))
+            sizes[row.key] = removal.key_bytes(store, row.key)
         return sizes[row.key]
 
     made = options.filters.narrow(made, options.now_ms, size_of)
@@ -97,11 +100,11 @@ def look(store: Store, target: Target, options: Options) -> Look:
     files = list(artifacts.listing(target.sessions_dir, target.store_path.name))
     orphans = artifacts.orphans(
         files,
-        artifacts.referenced_names(reading.entries(store)),
+        lambda: artifacts.referenced_names(reading.entries(store)),
         now_ms=options.now_ms,
         prune_after_ms=options.settings.prune_after_ms,
     )
-    return Look(rows, made, sizes, files, orphans, measure(target, files))
+    return Look(rows, made, sizes, files, orphans, measure(target, files), version)
 
 
 def _first(store: Store, target: Target, rows: Rows, active: frozenset[str], options: Options) -> Iterator[Decision]:

@@ -54,6 +54,24 @@ def windows_of(store: Store, session_key: str) -> list[str]:
     return [session_id for (session_id,) in store.execute(sql, (session_key,)).fetchall()]
 
 
+WINDOW_COLUMNS = (
+    *("previous_session_id", "reason", "session_scope", "created_at", "updated_at", "transcript_updated_at"),
+    *("transcript_observed_at", "session_entry_provenance", "acp_owned", "plugin_owner_id"),
+    *("hook_external_content_source", "started_at", "ended_at", "status", "chat_type", "channel", "account_id"),
+    *("primary_conversation_id", "model_provider", "model", "agent_harness_id", "parent_session_key", "spawned_by"),
+    "display_name",
+)
+
+
+def window_values(store: Store, session_id: str) -> dict[str, Any]:
+    """Column → value of a session's row, what is NULL left out; {} where there is none."""
+    row = store.execute(f"SELECT {', '.join(WINDOW_COLUMNS)} FROM session_windows WHERE session_id = ?", (session_id,))
+    values = row.fetchone()
+    if values is None:
+        return {}
+    return {name: value for name, value in zip(WINDOW_COLUMNS, values, strict=True) if value is not None}
+
+
 def ids_in(entry: Mapping[str, Any]) -> set[str]:
     """Ids of all sessions that an entry names as its own (cleanup §7.1)."""
     found: list[Any] = [entry.get("sessionId"), entry.get("previousSessionId")]
@@ -220,3 +238,17 @@ def size_bytes(store: Store, session_ids: Iterable[str]) -> int:
     return sum(
         events.extent(store, session_id)[1] + trajectories.extent(store, session_id)[1] for session_id in session_ids
     )
+
+
+_KEY_BYTES = (
+    "SELECT (SELECT coalesce(sum(coalesce(event_utf8_bytes, octet_length(event_json)) + 1), 0) FROM transcript_events"
+    " WHERE session_id IN (SELECT session_id FROM session_windows WHERE session_key = ?1)) +"
+    " (SELECT coalesce(sum(octet_length(event_json) + 1), 0) FROM trajectory_runtime_events"
+    " WHERE session_id IN (SELECT session_id FROM session_windows WHERE session_key = ?1))"
+)
+
+
+def key_bytes(store: Store, session_key: str) -> int:
+    """As `size_bytes`, of every session of a key."""
+    found: int = store.value(_KEY_BYTES, (session_key,))
+    return found

@@ -23,19 +23,25 @@ from pathlib import Path
 from typing import Any
 
 import cutting
-from left_behind import DATABASES, contents, digests, files
+from left_behind import DATABASES, contents, digests, files, history
 
 import openclaw_cli.cli.doctor_migrate
 import openclaw_cli.cli.doctor_recover
 import openclaw_cli.cli.doctor_restore
+import openclaw_cli.cli.sessions_cleanup
 from openclaw_cli.cli import app
 from openclaw_cli.migration import importing, previewing, recovering, restoring
+from openclaw_cli.retention import applying, budget, cleaning
 from openclaw_cli.storage import lockfile
 
 LOADED = (
     openclaw_cli.cli.doctor_migrate,
     openclaw_cli.cli.doctor_recover,
     openclaw_cli.cli.doctor_restore,
+    openclaw_cli.cli.sessions_cleanup,
+    applying,
+    budget,
+    cleaning,
     importing,
     previewing,
     recovering,
@@ -109,7 +115,8 @@ def _then(request: dict[str, Any], state: Path, output: Path) -> dict[str, Any]:
         status = app.run(argv)
         sys.stdout.flush()
         runs.append({"argv": argv, "status": status, "said": output.read_text("utf-8", "replace")})
-    return {"runs": runs, **contents(state)}
+    held = {"history": history(state)} if request.get("history") else {}
+    return {"runs": runs, **contents(state), **held}
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -125,6 +132,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         "databases_gone": [name for name in before if not (state / name).exists()],
         "said": output.with_suffix(".cut").read_text("utf-8", "replace")[-4000:],
     }
+    if request.get("history"):
+        after["history"] = forked(lambda: history(state), output.with_suffix(".history"))[1]
     _, ended = forked(lambda: _then(request, state, output.with_suffix(".then")), output.with_suffix(".then"))
     if ended is None:
         ended = {"died": output.with_suffix(".then").read_text("utf-8", "replace")[-4000:]}

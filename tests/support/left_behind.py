@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from openclaw_cli.storage import connection, events, verify
+from openclaw_cli import archive
+from openclaw_cli.storage import connection, events, trajectories, verify
 
 DATABASES = "agents/*/agent/openclaw-agent.sqlite"
 
@@ -47,3 +48,29 @@ def contents(state: Path) -> dict[str, Any]:
                     held[hashlib.sha256(session_id.encode() + b" " + text).hexdigest()] += 1
     names = sorted(str(path.relative_to(state)) for path in state.glob("agents/*/sessions/*"))
     return {"faults": faults, "events": dict(held), "names": names, "debris": debris(state)}
+
+
+def history(state: Path) -> dict[str, Any]:
+    """Every event in stores, plain transcripts and whole archives of removals, and how often each archive is there.
+
+    `events`: digest of session id and event → how often; `archives`: name without its time → how often.
+    """
+    held: Counter[str] = Counter()
+    for path in sorted(state.glob(DATABASES)):
+        with connection.open_read(path) as store:
+            for (session_id,) in store.execute("SELECT session_id FROM session_windows ORDER BY 1").fetchall():
+                held.update(_digest(session_id, text) for _, text in events.stream(store, session_id))
+                held.update(_digest(session_id, text) for _, text in trajectories.stream(store, session_id))
+    archives: Counter[str] = Counter()
+    for path in sorted(state.glob("agents/*/sessions/*.deleted.*.zst")):
+        session_id, kind, _, *_stamp, generation, _ = path.name.split(".")
+        archives[f"{session_id}.{kind}.{generation}"] += 1
+        with archive.open_stream(path) as stream:
+            held.update(_digest(session_id, line.rstrip(b"\n")) for line in stream)
+    for path in sorted(state.glob("agents/*/sessions/*.jsonl")):
+        held.update(_digest(path.name.split(".")[0], line) for line in path.read_bytes().splitlines())
+    return {"events": dict(held), "archives": dict(archives)}
+
+
+def _digest(session_id: str, text: bytes) -> str:
+    return hashlib.sha256(session_id.encode() + b" " + text).hexdigest()

@@ -71,9 +71,10 @@ class Bench:
         self._server.communicate()
         shutil.rmtree(self.root)
 
-    def argv(self, mode: str) -> list[str]:
-        """The command line of a mode of `doctor` on the state directory."""
-        return ["doctor", mode, "--state-dir", str(self.state), "--all-agents", "--json", "--now", str(NOW_MS)]
+    def argv(self, mode: str, now_ms: int = NOW_MS) -> list[str]:
+        """The command line of a mode of `doctor`, or of a command of several words, on the state directory."""
+        words = mode.split() if " " in mode else ["doctor", mode]
+        return [*words, "--state-dir", str(self.state), "--all-agents", "--json", "--now", str(now_ms)]
 
     def ask(self, pristine: Path, mode: str, then: list[str], **how: Any) -> dict[str, Any]:
         """One run from `pristine`, cut as `how` says, and undisturbed ones behind it."""
@@ -82,7 +83,8 @@ class Bench:
             "pristine": str(pristine),
             "output": str(self.root / "out"),
             "argv": self.argv(mode),
-            "then": [self.argv(one) for one in then],
+            # Later by a little each time: what a cut run has named by the time must be found again all the same.
+            "then": [self.argv(one, NOW_MS + 1000 * number) for number, one in enumerate(then, 1)],
             **how,
         }
         stdin, stdout = self._server.stdin, self._server.stdout
