@@ -52,6 +52,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     ]
     if tried:
         terminalreporter.write_line(f"fault matrix: {sum(tried)} points tried")
+    for text in (value for one in passed_or_not for name, value in one.user_properties if name == "summary"):
+        terminalreporter.write_line(text)
 
 
 @pytest.fixture(autouse=True)

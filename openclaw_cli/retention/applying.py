@@ -17,9 +17,10 @@ from typing import Any
 from openclaw_cli import archive, jstext
 from openclaw_cli.config import Target
 from openclaw_cli.durable import fsync_dir, sha256_file
-from openclaw_cli.errors import Issue, OpenClawError
+from openclaw_cli.errors import Issue, OpenClawError, escaped
 from openclaw_cli.faults import Step, reached
-from openclaw_cli.retention import archiving
+from openclaw_cli.retention import ageing, archiving
+from openclaw_cli.retention.ageing import Kept
 from openclaw_cli.retention.archiving import Part, Place
 from openclaw_cli.retention.artifacts import Artifact, Class
 from openclaw_cli.retention.audit import Audit
@@ -31,7 +32,7 @@ from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.removal import References, Snapshot
 
 BATCH_ROWS = 256
-BATCH_BYTES = 64 * 2**20
+BATCH_BYTES = 16 * 2**20
 """Most of what one transaction removes: no lock is held for long, and little is archived in vain when a run is cut."""
 
 ANALYZE_FROM = 64
@@ -45,6 +46,7 @@ class Applied:
     done: list[Decision] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     removed_files: list[Artifact] = field(default_factory=list)
+    removed_archives: list[tuple[Kept, str | None]] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
@@ -64,6 +66,7 @@ def act(store: Store, target: Target, found: Look, options: Options, audit: Audi
         run.remove(batch)
     if sum(each.action is Action.REMOVE for each in run.applied.done) >= ANALYZE_FROM:
         removal.analyze(store)
+    run.delete_aged(found.aged)
     run.remove_orphans(found.orphans)
     if options.vacuum:
         space.merge_search(store)
@@ -213,17 +216,27 @@ class Run:
         self.applied.parts.extend(parts)
         return size_bytes
 
-    def delete_archive(
-        self, name: str, path: Path | None, sha256: str | None, session_id: str | None, reason: str
-    ) -> None:
+    def delete_archive(self, one: Kept, sha256: str | None, reason: str) -> None:
         """Delete an archive: its row first, since a row without file is published again by OpenClaw, then the file."""
-        self._audit.add("archive-removed", None, session_id, reason, path=path or Path(name), sha256=sha256)
+        path = one.path or Path(one.name)
+        self._audit.add("archive-removed", None, one.session_id, reason, path=path, sha256=sha256)
         self._audit.flush()
         with self._store.transaction():
-            archives.delete(self._store, name)
-        if path is not None:
-            path.unlink(missing_ok=True)
-            fsync_dir(path.parent)
+            archives.delete(self._store, one.name)
+        if one.path is not None:
+            one.path.unlink(missing_ok=True)
+            fsync_dir(one.path.parent)
+
+    def delete_aged(self, found: Sequence[tuple[Kept, str | None]]) -> None:
+        """Delete archives that are past their retention; each with its SHA-256."""
+        for one, sha256 in found:
+            try:
+                self.delete_archive(one, sha256, ageing.RETENTION)
+            except OSError as error:
+                message = f"the archive {escaped(one.name)} cannot be removed: {error.strerror}"
+                self.applied.issues.append(Issue("archive_kept", "error", message, facts={"name": escaped(one.name)}))
+                continue
+            self.applied.removed_archives.append((one, sha256))
 
     def _tell(self, gone: Sequence[_Victim]) -> None:
         """Write the audit before the commit: a removal that nothing tells of would be worse than a line too many."""

@@ -11,15 +11,13 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from openclaw_cli.config import Target
-from openclaw_cli.durable import sha256_file
 from openclaw_cli.errors import Issue, escaped
-from openclaw_cli.retention import artifacts, classify, reading
+from openclaw_cli.retention import ageing, artifacts, classify, reading
+from openclaw_cli.retention.ageing import Kept
 from openclaw_cli.retention.applying import Run
-from openclaw_cli.retention.artifacts import Artifact, Class
 from openclaw_cli.retention.classify import Row
 from openclaw_cli.retention.cleaning import Measured, Options, measure
 from openclaw_cli.retention.planning import Action, Decision
@@ -186,34 +184,19 @@ class _Pass:
                 self.reclaim()
 
     def archives(self) -> None:
-        """Archives of resets and removals that are older than the grace, the oldest first."""
-        rows = {each.name: each for each in archives.stored(self._store)}
-        files = {
-            file.path.name: file
-            for file in artifacts.listing(self._target.sessions_dir, self._target.store_path.name)
-            if file.name.kind is Class.ARCHIVE and file.name.reason in ("deleted", "reset")
-        }
+        """Archives that are older than the grace, the oldest first."""
+        files = artifacts.listing(self._target.sessions_dir, self._target.store_path.name)
+        found = ageing.kept(files, archives.stored(self._store))
         limit = self._options.now_ms - self._options.archive_grace_ms
-        found = []
-        for name in {*rows, *files}:
-            at = _made_at(files.get(name), rows.get(name))
-            # A row that was not published yet is the only place of its content's archive.
-            if at < limit and (name not in rows or rows[name].published):
-                found.append((at, name))
-        self._until_enough(
-            (lambda name=name: self._delete_archive(name, files.get(name), rows.get(name))) for _, name in sorted(found)
-        )
+        self._until_enough((lambda one=one: self._delete_archive(one)) for one in ageing.older_than(found, limit))
 
-    def _delete_archive(self, name: str, file: Artifact | None, row: archives.Stored | None) -> Taken:
-        sha256 = row.sha256 if row is not None else sha256_file(file.path) if file is not None else None
-        session_id = row.session_id if row is not None else file.name.session_id if file is not None else None
-        size = (0 if file is None else file.size_bytes) + (0 if row is None else row.size_bytes)
-        path: Path | None = None if file is None else file.path
-        self._drop_archive(name, path, sha256, session_id)
-        return Taken(Kind.ARCHIVE, None, session_id, size, name, sha256)
+    def _delete_archive(self, one: Kept) -> Taken:
+        sha256 = one.sha256()
+        self._drop_archive(one, sha256)
+        return Taken(Kind.ARCHIVE, None, one.session_id, one.size_bytes, one.name, sha256)
 
-    def _drop_archive(self, name: str, path: Path | None, sha256: str | None, session_id: str | None) -> None:
-        self._writer.delete_archive(name, path, sha256, session_id, BUDGET)
+    def _drop_archive(self, one: Kept, sha256: str | None) -> None:
+        self._writer.delete_archive(one, sha256, BUDGET)
 
     @property
     def _writer(self) -> Run:
@@ -291,7 +274,7 @@ class _Guess(_Pass):
             self._spent.after = dataclasses.replace(after, database_bytes=size, wal_bytes=0)
         return True
 
-    def _drop_archive(self, name: str, path: Path | None, sha256: str | None, session_id: str | None) -> None:
+    def _drop_archive(self, one: Kept, sha256: str | None) -> None:
         pass
 
     def _remove_history(self, session_id: str, key: str, released: set[str]) -> Taken | None:
@@ -302,12 +285,3 @@ class _Guess(_Pass):
     def _remove_row(self, row: Row) -> Taken | None:
         size = removal.key_bytes(self._store, row.key)
         return Taken(Kind.ROW, row.key, row.session_id, size)
-
-
-def _made_at(file: Artifact | None, row: archives.Stored | None) -> int:
-    """When an archive was made: by its row, else by the time in its name, else by the file's own."""
-    if row is not None:
-        return row.created_at
-    if file is None:
-        return 0
-    return file.modified_ms if file.name.at_ms is None else file.name.at_ms

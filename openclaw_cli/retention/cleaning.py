@@ -11,14 +11,15 @@ from pathlib import Path
 
 from openclaw_cli.config import Target
 from openclaw_cli.migration.plan import Rules
-from openclaw_cli.retention import artifacts, reading, repairs
+from openclaw_cli.retention import ageing, artifacts, classify, reading, repairs
+from openclaw_cli.retention.ageing import Kept
 from openclaw_cli.retention.artifacts import Artifact
 from openclaw_cli.retention.classify import Row
 from openclaw_cli.retention.filters import Filters
 from openclaw_cli.retention.planning import Context, Decision, Plan, plan
 from openclaw_cli.retention.reading import Rows
 from openclaw_cli.retention.settings import DAY_MS, Maintenance
-from openclaw_cli.storage import removal, space
+from openclaw_cli.storage import archives, removal, space
 from openclaw_cli.storage.connection import Store, Timeouts
 
 
@@ -62,7 +63,9 @@ class Look:
     """What was found in one store and decided about it, before anything is written.
 
     `sizes`: key → bytes of the sessions that leave with it. `measured`: bytes that count for the disk budget.
-    `version`: of the store's content; while it is the same nobody else has written.
+    `protected_bytes`: of sessions whose rows no step takes, None unless the disk is fuller than the budget's high
+    water. `reclaimable_bytes`: what files have beyond the pages in use. `aged`: archives past their retention, with
+    their SHA-256. `version`: of the store's content; while it is the same nobody else has written.
     """
 
     rows: Rows
@@ -71,12 +74,15 @@ class Look:
     files: list[Artifact]
     orphans: list[tuple[Artifact, str]]
     measured: Measured
+    protected_bytes: int | None = None
+    reclaimable_bytes: int = 0
+    aged: list[tuple[Kept, str | None]] = field(default_factory=list)
     version: int = -1
 
     @property
     def would_mutate(self) -> bool:
         """Whether carrying it out would change anything."""
-        return bool(self.plan.taken() or self.orphans)
+        return bool(self.plan.taken() or self.orphans or self.aged)
 
 
 def look(store: Store, target: Target, options: Options) -> Look:
@@ -104,7 +110,37 @@ def look(store: Store, target: Target, options: Options) -> Look:
         now_ms=options.now_ms,
         prune_after_ms=options.settings.prune_after_ms,
     )
-    return Look(rows, made, sizes, files, orphans, measure(target, files), version)
+    measured = measure(target, files)
+    high = options.settings.high_water_bytes
+    is_full = high is not None and measured.total_bytes > high
+    return Look(
+        rows,
+        made,
+        sizes,
+        files,
+        orphans,
+        measured,
+        _protected_bytes(store, rows.rows, active, options) if is_full else None,
+        space.measure(store).unused_bytes,
+        _aged(store, files, options),
+        version,
+    )
+
+
+def _protected_bytes(store: Store, rows: Iterable[Row], active: frozenset[str], options: Options) -> int:
+    recent = options.settings.preserve_recent_ms
+    since_ms = None if recent is None else options.now_ms - recent
+    held = (row for row in rows if classify.held(row, keys=active, recent_since_ms=since_ms) is not None)
+    return sum(removal.key_bytes(store, row.key) for row in held)
+
+
+def _aged(store: Store, files: list[Artifact], options: Options) -> list[tuple[Kept, str | None]]:
+    retention_ms = options.settings.reset_archive_retention_ms
+    if retention_ms is None:
+        return []
+    found = ageing.kept(files, archives.stored(store))
+    aged = ageing.aged(found, now_ms=options.now_ms, retention_ms=retention_ms, grace_ms=options.archive_grace_ms)
+    return [(one, one.sha256()) for one in aged]
 
 
 def _first(store: Store, target: Target, rows: Rows, active: frozenset[str], options: Options) -> Iterator[Decision]:

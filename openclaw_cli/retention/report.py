@@ -9,7 +9,7 @@ from typing import Any
 from openclaw_cli.config import Target
 from openclaw_cli.errors import Issue, OpenClawError, escaped
 from openclaw_cli.migration.reporting import issue_text
-from openclaw_cli.retention import artifacts
+from openclaw_cli.retention import ageing, artifacts
 from openclaw_cli.retention.applying import Applied
 from openclaw_cli.retention.budget import Kind, Spent
 from openclaw_cli.retention.cleaning import Look, Measured, measure
@@ -131,6 +131,8 @@ class TargetReport:
                 "walBytes": after.wal_bytes,
                 "artifactBytes": after.artifact_bytes,
                 "archiveBytes": after.archive_bytes,
+                "protectedBytes": self.look.protected_bytes,
+                "reclaimableBytes": self.look.reclaimable_bytes,
             },
         }
         if spent is not None and spent.deferred is not None:
@@ -144,6 +146,8 @@ class TargetReport:
             yield each.as_json(self.look.sizes.get(each.row.key))
         for taken in self.spent.taken if self.spent is not None else ():
             yield taken.as_json()
+        for one, sha256 in self.look.aged if self.applied is None else self.applied.removed_archives:
+            yield one.as_json(ageing.RETENTION, sha256)
         for file, reason in self.look.orphans:
             yield {
                 "key": None,
@@ -166,6 +170,11 @@ class TargetReport:
         found = self._artifacts()
         if found["removedFiles"]:
             yield f"{would}prune unreferenced artifacts: {found['removedFiles']} ({found['freedBytes']} bytes)"
+        aged = self.look.aged if self.look is not None else []
+        aged = aged if self.applied is None else self.applied.removed_archives
+        if aged:
+            size = sum(one.size_bytes for one, _ in aged)
+            yield f"{would}delete archives past resetArchiveRetention: {len(aged)} ({size} bytes)"
         budget = self._budget()
         if budget is not None:
             over = ", over the budget" if budget["overBudget"] else ""

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from openclaw_cli.config import Target
-from openclaw_cli.durable import free_bytes
+from openclaw_cli.durable import free_bytes, sha256_file
 from openclaw_cli.retention import applying, budget, cleaning
 from openclaw_cli.retention.applying import Applied
 from openclaw_cli.retention.audit import Silent
-from openclaw_cli.retention.budget import Spent
+from openclaw_cli.retention.budget import Kind, Spent, Taken
 from openclaw_cli.retention.cleaning import Look, Options
 from openclaw_cli.storage import backup, connection
 
@@ -47,8 +47,17 @@ def run(target: Target, found: Look, options: Options) -> tuple[Applied, Spent]:
             done = applying.act(store, copy, again, limits, audit)
             spent = budget.enforce(store, copy, done, limits)
         _name_the_store(spent, copy, target)
+    spent.taken[:] = [_with_real_digest(each, target) for each in spent.taken]
     spent.before = found.measured
     return done.applied, spent
+
+
+def _with_real_digest(taken: Taken, target: Target) -> Taken:
+    """Archives are empty files of the same size on the copy; a plan names them by what they really hold."""
+    path = None if taken.name is None else target.sessions_dir / taken.name
+    if taken.kind is not Kind.ARCHIVE or path is None or not path.is_file():
+        return taken
+    return replace(taken, sha256=sha256_file(path))
 
 
 def _name_the_store(spent: Spent, copy: Target, target: Target) -> None:

@@ -169,10 +169,16 @@ def delete_key(store: Store, session_key: str, references: References, without: 
     Sessions that another key refers to become windows of that key. Where windows are left all the same the node stays
     as a placeholder: it has history then, but no current session.
     """
-    for session_id in windows_of(store, session_key):
+    sql = "SELECT current_session_id FROM session_nodes WHERE session_key = ?"
+    shared = {store.value(sql, (session_key,)), *windows_of(store, session_key)}
+    for session_id in sorted(shared):
         heirs = references.others(session_id, without)
         if heirs:
-            store.execute("UPDATE session_windows SET session_key = ? WHERE session_id = ?", (heirs[0], session_id))
+            store.execute(
+                "UPDATE session_windows SET session_key = ? WHERE session_id = ? AND session_key = ?",
+                (heirs[0], session_id, session_key),
+            )
+            sessions.refresh_window(store, session_id)
     left = store.execute(
         "SELECT session_id, updated_at FROM session_windows WHERE session_key = ? ORDER BY updated_at DESC, session_id",
         (session_key,),

@@ -269,6 +269,23 @@ def _put_window(store: Store, window: Mapping[str, Any], *, keep_owner: bool) ->
     )
 
 
+def refresh_window(store: Store, session_id: str) -> None:
+    """Let a session's row say what its owner's entry says, where it is that key's current session.
+
+    Needed when another key that had the session, too, is gone: the row may mirror that one's entry.
+    """
+    sql = (
+        "SELECT n.session_key, n.entry_json FROM session_windows w JOIN session_nodes n USING (session_key)"
+        " WHERE w.session_id = ? AND n.current_session_id = w.session_id AND n.entry_valid = 1"
+    )
+    row = store.execute(sql, (session_id,)).fetchone()
+    if row is None:
+        return
+    window = columns.expected_window_columns(row[0], parse(row[1].encode("utf-8")))
+    changed = ", ".join(f"{name} = ?" for name in window)
+    store.execute(f"UPDATE session_windows SET {changed} WHERE session_id = ?", (*window.values(), session_id))
+
+
 def _write_receipts(
     store: Store,
     session_key: str,
