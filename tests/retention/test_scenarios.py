@@ -5,12 +5,16 @@ What is different on purpose stands beside its scenario.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import archived_states as states
 import pytest
+
+from openclaw_cli import archive
 
 COUNTERS = (
     *("beforeCount", "afterCount", "missing", "dmScopeRetired", "modelRunPruned", "archived", "capArchived", "pruned"),
@@ -150,3 +154,111 @@ def test_archives_in_a_directory_of_ones_own(scenario: Callable[[str], Any], cle
     assert [] == made.rows()["main"]["archives"]
     assert 11 == len(list(place.glob("*.jsonl.deleted.*.zst")))
     assert before == made.content(place)
+
+
+HISTORY = {f"agent:main:explicit:h{number}" for number in range(4)}
+DISK_BUDGETS = {
+    "11_disk_budget_highwater": ({"maxDiskBytes": "1300kb", "highWaterBytes": "1200kb"}, HISTORY),
+    "11b_disk_budget_percent_default": ({"maxDiskBytes": 1_500_000}, HISTORY),
+    "11d_disk_budget_preserve_recent": (
+        {"maxDiskBytes": "1300kb", "highWaterBytes": "1200kb", "preserveRecent": "2h"},
+        HISTORY - {"agent:main:explicit:h0"},
+    ),
+    "12_disk_budget_warn": ({"mode": "warn", "maxDiskBytes": "1300kb", "highWaterBytes": "1200kb"}, set()),
+}
+"""All four began with one state; keys whose history the real program removes, and then the archives of that history."""
+
+
+@pytest.mark.parametrize("name", DISK_BUDGETS)
+def test_a_disk_budget(scenario: Callable[[str], Any], run_cli: Callable[..., Any], name: str) -> None:
+    """The same history goes. Different on purpose: it is archived, and no archive goes in the run that made it."""
+    settings, gone = DISK_BUDGETS[name]
+    made = scenario("11_disk_budget_highwater")
+    made.configure(lambda config: config["session"].update(maintenance=settings))
+    before, was = made.content(), made.rows()["main"]
+    now = str(made.runs["apply_json"]["now"])
+    words = ("sessions", "cleanup", "--state-dir", made.state, "--now", now, "--json")
+
+    foreseen = run_cli(*words, *(() if settings.get("mode") == "warn" else ("--enforce", "--dry-run")))
+    (made.state / "openclaw-cli.yaml").write_text("cleanup:\n  apply: true\n")
+    done = run_cli(*words)
+
+    # With the history of a recent key to keep the high water cannot be reached.
+    assert (3 if len(gone) == 3 else 0) == done.status == foreseen.status
+    plan, document = json.loads(foreseen.stdout), json.loads(done.stdout)
+    assert plan["decisions"] == document["decisions"]
+    assert plan["diskBudget"] == document["diskBudget"]
+    removed = [each for each in document["decisions"] if each["reason"] == "disk-budget-history"]
+    assert gone == {each["key"] for each in removed}
+    now_there = made.rows()["main"]
+    assert was["nodes"] == now_there["nodes"]
+    assert {each["sessionId"] for each in removed} == was["windows"].keys() - now_there["windows"].keys()
+    assert {each["sessionId"] for each in removed} == {row[0] for row in now_there["archives"]}
+    assert before == made.content()
+    if len(gone) == 4:
+        # The real program deletes its four archives for good and is over the budget all the same.
+        assert document["diskBudget"]["totalBytesAfter"] < document["diskBudget"]["highWaterBytes"] < 1_503_232
+
+
+def test_a_budget_with_archives_elsewhere(scenario: Callable[[str], Any], cleanup: Cleanup, tmp_path: Path) -> None:
+    """The target is reached then, and one session of history is spared that the real program removes."""
+    made = scenario("11_disk_budget_highwater")
+    before, place = made.content(), tmp_path / "archives"
+
+    document = cleanup(made, "apply_json", "--archive-dir", str(place), args=["--enforce"])
+
+    assert not document["diskBudget"]["overBudget"]
+    assert 3 == document["diskBudget"]["removedEntries"] == len(list(place.iterdir()))
+    assert [] == made.rows()["main"]["archives"]
+    assert before == made.content(place)
+
+
+def test_a_session_with_a_trajectory_only(scenario: Callable[[str], Any], cleanup: Cleanup) -> None:
+    """Different on purpose: space that the search index gives back spares it, and under a smaller budget it is archived
+    before it goes; the real program removes it for good."""
+    made = scenario("11e_disk_budget_trajectory_only")
+    recorded = made.runs["apply_json"]["rows"]["main"]
+    before = made.content()
+    (gone,) = made.rows()["main"]["windows"].keys() - recorded["windows"].keys()
+
+    assert 0 == cleanup(made, "apply_json")["diskBudget"]["removedEntries"]
+    document = cleanup(made, "apply_json", "--max-disk", "1900kb", "--high-water", "1850kb")
+
+    removed = [each["sessionId"] for each in document["decisions"] if each["reason"] == "disk-budget-history"]
+    assert gone == removed[0]
+    kept = [path for path in made.state.glob("agents/main/sessions/*.trajectory.deleted.*.zst") if gone in path.name]
+    with archive.open_stream(kept[0]) as stream:
+        assert all("type" in json.loads(line) for line in stream)
+    assert before == made.content()
+
+
+def test_archives_age_by_their_retention(scenario: Callable[[str], Any], cleanup: Cleanup) -> None:
+    """Different on purpose: `resetArchiveRetention` is applied, to files and `.bak` copies; the real program waits for
+    its cron reaper. Bare backups of the index stay."""
+    made = scenario("13_archives_age_only")
+    before = set(made.files())
+
+    document = cleanup(made, "apply_json")
+
+    gone = {path.rsplit("/", 1)[1] for path in before - set(made.files())}
+    named = {each["archive"] for each in document["decisions"] if each["action"] == "delete-archive"}
+    assert gone == named
+    stamped = re.compile(r"\.(?:reset|deleted|bak)\.(20\d\d-\d\d)-")
+    old = {path.rsplit("/", 1)[1] for path in before if (found := stamped.search(path)) and found[1] < "2026-11"}
+    assert old == gone
+    assert all(len(each["sha256"]) == 64 for each in document["decisions"] if each["action"] == "delete-archive")
+    assert made.runs["apply_json"]["rows"]["main"]["nodes"] == made.rows()["main"]["nodes"]
+
+
+def test_cap_archived_rows_go_last(scenario: Callable[[str], Any], cleanup: Cleanup) -> None:
+    """The same three rows; different on purpose: each is archived before, and so nothing is lost."""
+    made = scenario("15_disk_budget_cap_archived")
+    before = made.content()
+
+    document = cleanup(made, "apply_json", status=3)
+
+    recorded, rows = made.runs["apply_json"]["rows"]["main"], made.rows()["main"]
+    assert recorded["nodes"] == rows["nodes"]
+    assert recorded["windows"] == rows["windows"]
+    assert 3 == len(rows["archives"]) == document["diskBudget"]["removedEntries"]
+    assert before == made.content()
