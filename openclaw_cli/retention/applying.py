@@ -32,8 +32,9 @@ from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.removal import References, Snapshot
 
 BATCH_ROWS = 256
-BATCH_BYTES = 16 * 2**20
-"""Most of what one transaction removes: no lock is held for long, and little is archived in vain when a run is cut."""
+BATCH_BYTES = 8 * 2**20
+BATCH_MARKS = 2_000
+"""Most of what one transaction removes or marks: no lock is held for long, and a cut run archives little in vain."""
 
 ANALYZE_FROM = 64
 """Deletions after which the planner's statistics are brought up to date."""
@@ -61,7 +62,9 @@ def act(store: Store, target: Target, found: Look, options: Options, audit: Audi
     """
     space.prepare_load(store)
     run = Run(store, target, options, audit)
-    run.archive_rows([each for each in found.plan.taken() if each.action is Action.ARCHIVE], found.version)
+    marked = [each for each in found.plan.taken() if each.action is Action.ARCHIVE]
+    for start in range(0, len(marked), BATCH_MARKS):
+        run.archive_rows(marked[start : start + BATCH_MARKS], found.version)
     for batch in _batches([each for each in found.plan.taken() if each.action is Action.REMOVE], found.sizes):
         run.remove(batch)
     if sum(each.action is Action.REMOVE for each in run.applied.done) >= ANALYZE_FROM:
@@ -124,7 +127,7 @@ class Run:
         return archiving.write_parts(self._store, found, self._place, generation, self._options.now_ms, note)
 
     def archive_rows(self, decisions: Sequence[Decision], version: int) -> None:
-        """Mark rows as archived, all in one transaction; their sessions stay where they are.
+        """Mark rows as archived, in one transaction; their sessions stay where they are.
 
         `version`: of the store when it was judged; where it is the same still, no row needs to be judged again.
         """

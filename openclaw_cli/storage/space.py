@@ -7,6 +7,7 @@ error. Pages that `incremental_vacuum` frees leave the file only with the next c
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from openclaw_cli.storage.connection import Store
 Mode = Literal["PASSIVE", "TRUNCATE"]
 """PASSIVE never waits and never blocks others, TRUNCATE also empties the log; the modes in between are not used."""
 
+TURN_SECONDS = 0.25
+PAUSE_SECONDS = 0.11
 VACUUM_STEP_PAGES = 512
 SEARCH_STEP_PAGES = 512
 """Pages of the search index that one merge step may write: a step holds the write lock for some 10 ms."""
@@ -114,11 +117,29 @@ def checkpoint(store: Store, mode: Mode, *, wait_ms: int = 0) -> Checkpoint:
     return Checkpoint(log, done, bool(busy) or done < log)
 
 
+class _Turns:
+    """Lets others write between many transactions in a row.
+
+    Somebody who waits for the write lock asks for it every 100 ms at most; between transactions that follow each other
+    at once it is never free at that moment, and his second runs out.
+    """
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+
+    def give(self) -> None:
+        """Pause, if the lock has been taken again and again for a while."""
+        if time.monotonic() - self._since > TURN_SECONDS:
+            time.sleep(PAUSE_SECONDS)
+            self._since = time.monotonic()
+
+
 def incremental_vacuum(store: Store, max_pages: int | None = None) -> int:
     """Free at most `max_pages` unused pages (None: all), in steps, each its own transaction; gives the pages freed.
 
     A store that was not created with incremental vacuum frees nothing; only a full VACUUM shrinks it.
     """
+    turns = _Turns()
     before = freelist_pages(store)
     left = before if max_pages is None else min(before, max_pages)
     while left > 0:
@@ -129,6 +150,7 @@ def incremental_vacuum(store: Store, max_pages: int | None = None) -> int:
         if freelist_pages(store) >= start:
             break
         left -= step
+        turns.give()
     return before - freelist_pages(store)
 
 
@@ -161,6 +183,7 @@ def merge_search(store: Store) -> int:
 
     What was deleted leaves the index with its segment. Nothing that a search finds changes.
     """
+    turns = _Turns()
     steps = 0
     # A negative size once: it makes every segment a candidate, as `optimize` does, but without doing all at once.
     wanted = -SEARCH_STEP_PAGES
@@ -173,6 +196,7 @@ def merge_search(store: Store) -> int:
             return steps
         steps += 1
         faults.reached(Step.COMPACT_SEARCH_MERGED)
+        turns.give()
         wanted = SEARCH_STEP_PAGES
 
 
