@@ -244,6 +244,7 @@ complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_se
 complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_seen_subcommand_from cleanup' -l wait -x -d 'How long to wait for a lock.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_seen_subcommand_from cleanup' -l now -x -d 'Take this as now: epoch ms or ISO 8601.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_seen_subcommand_from cleanup' -l json -d 'Print one JSON document.'
+complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_seen_subcommand_from cleanup' -l ndjson -d 'Print one JSON object per line.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_seen_subcommand_from cleanup' -s q -l quiet -d 'No notes on stderr, errors only.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_seen_subcommand_from cleanup' -s v -l verbose -d 'Say on stderr which files are read.'
 complete -c openclaw-cli -n '__fish_seen_subcommand_from sessions; and __fish_seen_subcommand_from cleanup' -l debug -d 'Say on stderr where an error arose.'

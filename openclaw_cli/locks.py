@@ -14,10 +14,10 @@ import re
 import socket
 import sys
 import uuid
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -255,6 +255,29 @@ def check_transcript_locks(sessions_dir: Path, names: list[str], now_ms: int) ->
             )
         issues.append(_stale(lock, now_ms))
     return issues
+
+
+@contextmanager
+def index_lock(index: Path, now_ms: int) -> Iterator[None]:
+    """Hold the lock file of a file-era index, `sessions.json.lock`, as its old writers do.
+
+    A lock whose process is gone is replaced. Raises `BusyError` where a living one has it.
+    """
+    path = index.with_name(f"{index.name}.lock")
+    check_transcript_locks(path.parent, [path.name] if path.exists() else [], now_ms)
+    path.unlink(missing_ok=True)
+    created = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    payload = {"pid": os.getpid(), "createdAt": created, "starttime": start_time(os.getpid())}
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise BusyError(f"{path} was taken at this moment", hint="run again") from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(payload, stream)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _take_named(stack: ExitStack, path: Path, take_lock: TakeLock, wait_ms: int, state_dir: Path, now_ms: int) -> None:

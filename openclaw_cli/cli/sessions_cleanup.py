@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +14,7 @@ from openclaw_cli.cli.doctor_run import AllowOwner, AssumeStopped
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
 from openclaw_cli.config.values import parse_duration_ms, parse_size_bytes
-from openclaw_cli.errors import Exit, Issue, OpenClawError, UsageError, status_of
+from openclaw_cli.errors import Exit, OpenClawError, UsageError
 
 if TYPE_CHECKING:
     from openclaw_cli.retention.audit import Audit
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from openclaw_cli.retention.filters import Filters
     from openclaw_cli.retention.report import TargetReport
     from openclaw_cli.retention.settings import Maintenance
+    from openclaw_cli.retention.summary import Report
     from openclaw_cli.storage.connection import Store
 
 
@@ -96,7 +96,6 @@ def register(members: typer.Typer) -> None:
             "openclaw-cli sessions cleanup --all-agents --enforce --archive-dir /mnt/backup/sessions --json",
         ),
         exits=(Exit.OK, Exit.ISSUES, Exit.NOT_FOUND, Exit.BUSY, Exit.REFUSED, Exit.CORRUPT),
-        without=("ndjson",),
     )(cleanup)
 
 
@@ -132,12 +131,13 @@ def cleanup(
     marked as archived; conversations, pinned, locked and running sessions stay. What is removed is archived first, read
     back and compared, as .jsonl.deleted.<time>.zst. Files that nobody refers to go after pruneAfter.
 
-    Filters only narrow the plan. Every decision is in --json with its reason. Each removal is a line of
-    openclaw-cli/audit.jsonl in the state directory.
+    Filters only narrow the plan. --json has every decision; each removal is a line of openclaw-cli/audit.jsonl.
 
     Over maxDiskBytes, until highWaterBytes are left: unused space goes back, then archives older than the grace go,
     then history of keys, by-products of runs and cap-archived sessions, each archived first. A preview tries that on a
     copy; what cannot be reached gives status 3.
+
+    --store …/sessions.json works on the files of a store that is not migrated, under the lock of that index.
     """
     config = common.config()
     wanted = _options(
@@ -165,24 +165,36 @@ def _carry_out(
     common: Common, config: Config, wanted: Options, allowed: dict[str, bool], *, enforce: bool, exit_code: bool
 ) -> int:
     from openclaw_cli.retention.audit import Audit
+    from openclaw_cli.retention.summary import Report
 
     # Under warn nothing changes but by --enforce, which sets the mode.
     asked = enforce or (bool(config.get("cleanup.apply").value) and wanted.settings.enforce)
     writes = asked and not common.dry_run
     ownership.judge_remote(common, config, writes=writes)
     targets = common.targets(config)
-    report = _Report(wanted.settings, not writes, common.all_agents and len(targets) > 1)
+    several = common.all_agents and len(targets) > 1
+    report = Report(wanted.settings, not writes, several, _is_index_named(common))
+    if common.ndjson:
+        report.on_line = output.write_line
     if writes:
         audit = Audit(common.state_dir, common.now_ms)
         ownership.owned(common, config, targets, lambda: _act(report, targets, wanted, audit), **allowed)
     else:
         _preview(report, targets, wanted)
         report.issues[:0] = ownership.foreseen(common, targets, **allowed)
-    output.emit(report.as_json(), report.text(), common)
+    if common.ndjson:
+        output.write_line(report.summary())
+    else:
+        output.emit(report.as_json(), report.text(), common)
     status = report.status()
     if exit_code and not writes and status is Exit.OK and report.would_mutate:
         return int(Exit.ISSUES)
     return int(status)
+
+
+def _is_index_named(common: Common) -> bool:
+    """Whether `--store` names an index itself: then its files are worked on where no database stands for it."""
+    return common.store is not None and Path(common.store).name == "sessions.json"
 
 
 def _settings(
@@ -254,60 +266,23 @@ def _options(common: Common, config: Config, settings: Maintenance, filters: Fil
     )
 
 
-@dataclass(slots=True)
-class _Report:
-    settings: Maintenance
-    dry_run: bool
-    several: bool
-    targets: list[TargetReport] = field(default_factory=list)
-    issues: list[Issue] = field(default_factory=list)
-
-    @property
-    def would_mutate(self) -> bool:
-        return any(target.would_mutate for target in self.targets)
-
-    def status(self) -> Exit:
-        issues = [*self.issues, *(issue for target in self.targets for issue in target.issues)]
-        return status_of(issues, [target.failure for target in self.targets if target.failure is not None])
-
-    def as_json(self) -> dict[str, Any]:
-        """OpenClaw's flat form for one store, `stores` for several."""
-        documents = [target.as_json() for target in self.targets]
-        if not self.several:
-            documents[0]["issues"] = [*(issue.as_json() for issue in self.issues), *documents[0]["issues"]]
-            return documents[0]
-        document = {"allAgents": True, "mode": self.settings.mode, "dryRun": self.dry_run, "stores": documents}
-        return {**document, "issues": [issue.as_json() for issue in self.issues]}
-
-    def text(self) -> Iterator[str | output.Table]:
-        from openclaw_cli.migration.reporting import issue_text
-
-        for number, target in enumerate(self.targets):
-            if number:
-                yield ""
-            if self.several:
-                yield f"Agent: {target.target.agent_id}"
-            yield from target.text()
-        yield from issue_text(self.issues)
-        if self.dry_run:
-            yield "Dry run: nothing was changed. --enforce carries it out."
-
-
-def _preview(report: _Report, targets: tuple[Target, ...], wanted: Options) -> None:
+def _preview(report: Report, targets: tuple[Target, ...], wanted: Options) -> None:
     from openclaw_cli.retention import cleaning
     from openclaw_cli.storage import connection
 
     for target in targets:
-        part = _part(report, target, wanted)
-        if not _is_migrated(part):
-            continue
+        part = report.begin(target, wanted)
         try:
-            with connection.open_read(target.sqlite_path, agent_id=target.agent_id) as store:
-                found = cleaning.look(store, target, wanted)
-                part.take(found)
-                _foresee_budget(part, found, store, wanted)
+            if target.sqlite_path.exists():
+                with connection.open_read(target.sqlite_path, agent_id=target.agent_id) as store:
+                    found = cleaning.look(store, target, wanted)
+                    part.take(found)
+                    _foresee_budget(part, found, store, wanted)
+            elif report.is_index_named:
+                _preview_index(part, target, wanted)
         except OpenClawError as error:
             part.fail(error)
+        report.end(part)
 
 
 def _foresee_budget(part: TargetReport, found: Look, store: Store, wanted: Options) -> None:
@@ -322,39 +297,51 @@ def _foresee_budget(part: TargetReport, found: Look, store: Store, wanted: Optio
         part.foresee(budget.estimate(store, part.target, wanted))
 
 
-def _act(report: _Report, targets: tuple[Target, ...], wanted: Options, audit: Audit) -> _Report:
+def _preview_index(part: TargetReport, target: Target, wanted: Options) -> None:
+    from openclaw_cli.retention import index_foreseeing, index_store
+
+    if not target.store_path.exists():
+        return
+    store, issues = index_store.open_index(target)
+    found = index_store.look(store, issues, wanted)
+    part.take(found)
+    if wanted.settings.enforce:
+        part.foresee(index_foreseeing.foresee(store, found, wanted))
+
+
+def _act(report: Report, targets: tuple[Target, ...], wanted: Options, audit: Audit) -> Report:
     from openclaw_cli.retention import applying, budget, cleaning
     from openclaw_cli.storage import connection
 
     for target in targets:
-        part = _part(report, target, wanted)
-        if not _is_migrated(part):
-            continue
+        part = report.begin(target, wanted)
         try:
-            with connection.open_write(target.sqlite_path, agent_id=target.agent_id, timeouts=wanted.timeouts) as store:
-                found = cleaning.look(store, target, wanted)
-                part.take(found)
-                done = applying.act(store, target, found, wanted, audit)
-                part.finish(done.applied, budget.enforce(store, target, done, wanted), store)
+            if target.sqlite_path.exists():
+                timeouts = wanted.timeouts
+                with connection.open_write(target.sqlite_path, agent_id=target.agent_id, timeouts=timeouts) as store:
+                    found = cleaning.look(store, target, wanted)
+                    part.take(found)
+                    done = applying.act(store, target, found, wanted, audit)
+                    part.finish(done.applied, budget.enforce(store, target, done, wanted), store)
+            elif report.is_index_named:
+                _act_on_index(part, target, wanted, audit)
         except OpenClawError as error:
             part.fail(error)
+        report.end(part)
     return report
 
 
-def _is_migrated(part: TargetReport) -> bool:
-    """Whether there is a database to look at; a store of the time before is named, since its files are not judged."""
-    target = part.target
-    if target.sqlite_path.exists():
-        return True
-    if target.store_path.exists():
-        message = f"{target.store_path} is not migrated, so nothing was looked at; first: openclaw-cli doctor import"
-        part.issues.append(Issue("store_not_migrated", "error", message, facts={"storePath": str(target.store_path)}))
-    return False
+def _act_on_index(part: TargetReport, target: Target, wanted: Options, audit: Audit) -> None:
+    """The explicit offline repair of a store that is not migrated (the document on maintenance)."""
+    from openclaw_cli import locks
+    from openclaw_cli.retention import index_store
+    from openclaw_cli.retention.index_applying import IndexRun
 
-
-def _part(report: _Report, target: Target, wanted: Options) -> TargetReport:
-    from openclaw_cli.retention.report import TargetReport
-
-    part = TargetReport(target, wanted.settings, wanted.now_ms, report.dry_run)
-    report.targets.append(part)
-    return part
+    if not target.store_path.exists():
+        return
+    with locks.index_lock(target.store_path, wanted.now_ms):
+        store, issues = index_store.open_index(target)
+        found = index_store.look(store, issues, wanted)
+        part.take(found)
+        run = IndexRun(store, wanted, audit)
+        part.finish_index(run.applied, run.act(found), len(store.raw) + len(store.index.issues))

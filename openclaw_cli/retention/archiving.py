@@ -24,6 +24,7 @@ from openclaw_cli.storage import archives, events, trajectories
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.removal import Snapshot
 
+EMPTY_SHA256 = hashlib.sha256().hexdigest()
 LONGEST_ID_BYTES = 96
 """A longer session id is named by its hash."""
 
@@ -69,9 +70,13 @@ class Place:
                 self._names.setdefault(name[:-4].rpartition(".")[2], []).append(name)
 
     def holding(
-        self, stem: str, generation: str, content_sha256: Callable[[], str], note: Note | None = None
+        self,
+        stem: str,
+        generation: str,
+        content_sha256: Callable[[], str],
+        is_note: Callable[[Note | None], bool] = lambda _: True,
     ) -> Path | None:
-        """An archive of this name and past with this very content and note, which a run that was cut has left.
+        """An archive of this name and past with this very content and such a note, which a cut run has left.
 
         An append keeps the generation: a file that was left may be a prefix of what there is now, and is not taken.
         """
@@ -80,7 +85,7 @@ class Place:
         for name in names:
             try:
                 path = self.directory / name
-                if archive.content_sha256(path) == wanted and notes.read(path) == note:
+                if archive.content_sha256(path) == wanted and is_note(notes.read(path)):
                     return path
             except CorruptError:
                 continue  # It was being written when the run was cut, or is damaged: no archive of anything.
@@ -101,7 +106,7 @@ def write_parts(store: Store, found: Snapshot, place: Place, generation: str, no
     for content in _contents(store, found, note):
         stem = f"{stem_of(found.session_id)}.{content.kind}"
         own = note if content.kind == "jsonl" else None
-        known = place.holding(stem, generation, content.sha256, own)
+        known = place.holding(stem, generation, content.sha256, lambda found, own=own: found == own)
         if known is not None:
             written = archive.Written(known, sha256_file(known), known.stat().st_size)
         else:
@@ -125,6 +130,11 @@ def record(store: Store, part: Part, session_key: str, now_ms: int) -> None:
             stream,
             now_ms,
         )
+
+
+def entry_generation(note: Note) -> str:
+    """The generation in the name of an archive that holds an entry alone, the same at each run."""
+    return hashlib.sha256(notes.encode(note)).hexdigest()[:32]
 
 
 def stem_of(session_id: str) -> str:

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from openclaw_cli.config import Target
@@ -113,7 +114,7 @@ def enforce(store: Store, target: Target, run: Run, options: Options) -> Spent:
         if spent.after.total_bytes > high:
             step()
     if spent.after.total_bytes > high:
-        spent.issues.append(_unreached(target, spent, high))
+        spent.issues.append(unreached(target.sqlite_path, spent, high))
     return spent
 
 
@@ -131,10 +132,11 @@ def estimate(store: Store, target: Target, options: Options) -> Spent:
     return spent
 
 
-def _unreached(target: Target, spent: Spent, high: int) -> Issue:
+def unreached(path: Path, spent: Spent, high: int) -> Issue:
+    """The issue for a target that was missed: what blocks it."""
     after = spent.after
     message = (
-        f"{target.sqlite_path}: {after.total_bytes} bytes are left, the disk budget wants {high}; what is left is"
+        f"{path}: {after.total_bytes} bytes are left, the disk budget wants {high}; what is left is"
         f" protected or in use: database {after.database_bytes}, log {after.wal_bytes}, files {after.artifact_bytes},"
         f" of them archives {after.archive_bytes} (--archive-dir puts archives elsewhere)"
     )

@@ -5,7 +5,7 @@ A preview ends here and prints the plan that the run makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +92,13 @@ def look(store: Store, target: Target, options: Options) -> Look:
     by_key = rows.by_key()
     active = reading.active_chain(by_key, options.active_key)
     context = Context(options.now_ms, active=active, stale_running=options.stale_running)
-    made = plan(rows.rows, options.settings, context, list(_first(store, target, rows, active, options)))
+
+    def has_no_message(row: Row) -> bool:
+        return repairs.has_no_message(store, row.session_id)
+
+    made = plan(
+        rows.rows, options.settings, context, list(first(rows.rows, target.agent_id, active, options, has_no_message))
+    )
     sizes: dict[str, int] = {}
 
     def size_of(row: Row) -> int:
@@ -143,15 +149,17 @@ def _aged(store: Store, files: list[Artifact], options: Options) -> list[tuple[K
     return [(one, one.sha256()) for one in aged]
 
 
-def _first(store: Store, target: Target, rows: Rows, active: frozenset[str], options: Options) -> Iterator[Decision]:
+def first(
+    rows: list[Row], agent_id: str, active: frozenset[str], options: Options, has_no_message: Callable[[Row], bool]
+) -> Iterator[Decision]:
+    """The decisions of the explicit repairs, which come before the plan."""
     taken: set[str] = set()
     if options.fix_missing:
-        for decision in repairs.missing(store, rows.rows, active, force=options.force):
+        for decision in repairs.missing(rows, active, has_no_message, force=options.force):
             taken.add(decision.row.key)
             yield decision
     if options.fix_dm_scope and options.dm_scope == "main":
-        key = options.active_key
-        for decision in repairs.stale_direct(rows.rows, target.agent_id, key, active, force=options.force):
+        for decision in repairs.stale_direct(rows, agent_id, options.active_key, active, force=options.force):
             if decision.row.key not in taken:
                 yield decision
 

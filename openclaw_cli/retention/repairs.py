@@ -5,7 +5,7 @@ They respect what protects a row, which OpenClaw's own do not; `force` takes wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from openclaw_cli.checks.keys import is_direct
 from openclaw_cli.errors import CorruptError
@@ -20,14 +20,16 @@ _HAS_MESSAGE = "SELECT 1 FROM transcript_event_identities WHERE session_id = ? A
 _IS_COLD = "SELECT 1 FROM session_transcript_cold_archives WHERE session_id = ?"
 
 
-def missing(store: Store, rows: Iterable[Row], active: Collection[str], *, force: bool) -> Iterator[Decision]:
-    """Rows whose session has no message at all."""
+def missing(
+    rows: Iterable[Row], active: Collection[str], has_no_message: Callable[[Row], bool], *, force: bool
+) -> Iterator[Decision]:
+    """Rows whose session has no message at all, by `has_no_message`."""
     for row in rows:
         # What is locked or archived stays under `force`, too, as in OpenClaw.
         why = held(row, keys=active) if not force or row.locked or row.archived else None
         if row.archived:
             why = why or "archived"
-        if why is None and row.session_id and _has_no_message(store, row.session_id):
+        if why is None and row.session_id and has_no_message(row):
             yield Decision(row, Action.REMOVE, Reason.MISSING)
 
 
@@ -56,16 +58,18 @@ def _is_direct(row: Row, agent_id: str, *, force: bool) -> bool:
     return is_direct(row.key, agent_id)
 
 
-def _has_no_message(store: Store, session_id: str) -> bool:
+def has_no_message(store: Store, session_id: str) -> bool:
+    """Whether a stored session is known to have no message."""
     if store.value(_HAS_MESSAGE, (session_id,)) is not None or store.value(_IS_COLD, (session_id,)) is not None:
         return False
     try:
-        return not any(_is_message(parse(text)) for _, text in events.stream(store, session_id))
+        return not any(is_message(parse(text)) for _, text in events.stream(store, session_id))
     except (CorruptError, ValueError):
         return False  # What cannot be read is not known to be empty.
 
 
-def _is_message(event: object) -> bool:
+def is_message(event: object) -> bool:
+    """Whether an event is a message record, of old transcripts too."""
     if not isinstance(event, dict):
         return False
     if event.get("type") == "message":

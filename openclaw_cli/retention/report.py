@@ -86,6 +86,12 @@ class TargetReport:
         files = list(artifacts.listing(self.target.sessions_dir, self.target.store_path.name))
         self.after = measure(self.target, files)
 
+    def finish_index(self, done: Applied, spent: Spent, count: int) -> None:
+        """As `finish`, of an index of the file era with `count` rows now."""
+        self.applied, self.spent, self.after = done, spent, spent.after
+        self.issues.extend((*done.issues, *spent.issues))
+        self.after_count = count
+
     def fail(self, error: OpenClawError) -> None:
         """What stopped this store; the others go on."""
         self.failure = error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tarfile
 from collections import Counter
 from collections.abc import Callable
@@ -105,5 +107,25 @@ def cleanup(run_cli: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         )
         assert status == done.status, done.stderr + done.stdout
         return json.loads(done.stdout)
+
+    return run
+
+
+_CUT = """
+import sys
+from openclaw_cli import faults
+faults.arm(faults.Step(sys.argv[1]), int(sys.argv[2]))
+from openclaw_cli.cli.app import run
+sys.exit(run(sys.argv[3:]))
+"""
+
+
+@pytest.fixture
+def cut_run() -> Callable[..., int]:
+    """Run the program and kill it when it comes to a step for the n-th time; gives how it ended."""
+
+    def run(step: str, occurrence: int, *words: str) -> int:
+        argv = [sys.executable, "-c", _CUT, step, str(occurrence), *words]
+        return subprocess.run(argv, capture_output=True, timeout=60).returncode
 
     return run
