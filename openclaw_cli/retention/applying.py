@@ -19,7 +19,7 @@ from openclaw_cli.config import Target
 from openclaw_cli.durable import fsync_dir, sha256_file
 from openclaw_cli.errors import Issue, OpenClawError, escaped
 from openclaw_cli.faults import Step, reached
-from openclaw_cli.retention import ageing, archiving
+from openclaw_cli.retention import ageing, archiving, pruning
 from openclaw_cli.retention.ageing import Kept
 from openclaw_cli.retention.archiving import Part, Place
 from openclaw_cli.retention.artifacts import Artifact, Class
@@ -27,7 +27,7 @@ from openclaw_cli.retention.audit import Audit
 from openclaw_cli.retention.cleaning import Look, Options
 from openclaw_cli.retention.notes import Note
 from openclaw_cli.retention.planning import Action, Decision, Plan
-from openclaw_cli.storage import archives, removal, space
+from openclaw_cli.storage import removal, space
 from openclaw_cli.storage.connection import Store
 from openclaw_cli.storage.removal import References, Snapshot
 
@@ -220,15 +220,8 @@ class Run:
         return size_bytes
 
     def delete_archive(self, one: Kept, sha256: str | None, reason: str) -> None:
-        """Delete an archive: its row first, since a row without file is published again by OpenClaw, then the file."""
-        path = one.path or Path(one.name)
-        self._audit.add("archive-removed", None, one.session_id, reason, path=path, sha256=sha256)
-        self._audit.flush()
-        with self._store.transaction():
-            archives.delete(self._store, one.name)
-        if one.path is not None:
-            one.path.unlink(missing_ok=True)
-            fsync_dir(one.path.parent)
+        """Delete an archive, row and file; in the audit before."""
+        pruning.delete(self._store, one, sha256, reason, self._audit)
 
     def delete_aged(self, found: Sequence[tuple[Kept, str | None]]) -> None:
         """Delete archives that are past their retention; each with its SHA-256."""

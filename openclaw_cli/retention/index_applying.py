@@ -15,7 +15,7 @@ from openclaw_cli.durable import fsync_dir, replace_file, sha256_file
 from openclaw_cli.errors import Issue, OpenClawError, RefusedError
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.migration.discovery import Source
-from openclaw_cli.retention import ageing, archiving, artifacts, budget, index_store, notes
+from openclaw_cli.retention import ageing, archiving, artifacts, budget, index_store, notes, pruning
 from openclaw_cli.retention.ageing import Kept
 from openclaw_cli.retention.applying import Applied
 from openclaw_cli.retention.archiving import Part, Place
@@ -152,15 +152,8 @@ class IndexRun:
 
     def _delete_aged(self, found: Sequence[tuple[Kept, str | None]]) -> None:
         for one, sha256 in found:
-            self._delete_archive(one, sha256, ageing.RETENTION)
+            pruning.delete(None, one, sha256, ageing.RETENTION, self._audit)
             self.applied.removed_archives.append((one, sha256))
-
-    def _delete_archive(self, one: Kept, sha256: str | None, reason: str) -> None:
-        self._audit.add("archive-removed", None, one.session_id, reason, path=one.path, sha256=sha256)
-        self._audit.flush()
-        if one.path is not None:
-            one.path.unlink(missing_ok=True)
-            fsync_dir(one.path.parent)
 
     def _remove_orphans(self, orphans: Sequence[tuple[Artifact, str]]) -> None:
         ready: list[Artifact] = []
@@ -198,7 +191,7 @@ class IndexRun:
             if spent.after.total_bytes <= high:
                 return spent
             sha256 = one.sha256()
-            self._delete_archive(one, sha256, BUDGET)
+            pruning.delete(None, one, sha256, BUDGET, self._audit)
             spent.taken.append(Taken(Kind.ARCHIVE, None, one.session_id, one.size_bytes, one.name, sha256))
             spent.after = self._measured()
         for row in victims(found, marks, self._options):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -60,6 +61,32 @@ def stored(store: Store) -> Iterator[Stored]:
     )
     for values in store.execute(sql):
         yield Stored(*values[:5], bool(values[5]))
+
+
+def with_keys(store: Store) -> Iterator[tuple[str, str]]:
+    """(name, session key) of every row."""
+    yield from store.execute("SELECT archive_name, session_key FROM session_transcript_archives")
+
+
+def blob_sha256(store: Store, name: str) -> str | None:
+    """SHA-256 of what a row holds, read in blocks; None when there is no such row."""
+    sql = "SELECT rowid FROM session_transcript_archives WHERE archive_name = ?"
+    rowid = store.value(sql, (name,))
+    if rowid is None:
+        return None
+    digest = hashlib.sha256()
+    with store.connection.blob_open("main", "session_transcript_archives", "archive_blob", rowid, False) as blob:
+        while block := blob.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def copy_blob(store: Store, name: str, write: Callable[[bytes], object]) -> None:
+    """Give what a row holds to `write`, in blocks."""
+    rowid = store.value("SELECT rowid FROM session_transcript_archives WHERE archive_name = ?", (name,))
+    with store.connection.blob_open("main", "session_transcript_archives", "archive_blob", rowid, False) as blob:
+        while block := blob.read(_BLOCK_BYTES):
+            write(block)
 
 
 def delete(store: Store, name: str) -> None:
