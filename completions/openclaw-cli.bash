@@ -22,7 +22,19 @@ _openclaw_cli() {
                 ' sessions') path="$path $word" ;;
                 ' sessions list') path="$path $word" ;;
                 ' sessions cleanup') path="$path $word" ;;
+                ' sessions archive') path="$path $word" ;;
+                ' sessions unarchive') path="$path $word" ;;
+                ' sessions pin') path="$path $word" ;;
+                ' sessions unpin') path="$path $word" ;;
+                ' sessions read') path="$path $word" ;;
+                ' sessions unread') path="$path $word" ;;
+                ' sessions delete') path="$path $word" ;;
+                ' sessions undelete') path="$path $word" ;;
                 ' sessions fork') path="$path $word" ;;
+                ' archives') path="$path $word" ;;
+                ' archives list') path="$path $word" ;;
+                ' archives verify') path="$path $word" ;;
+                ' archives prune') path="$path $word" ;;
                 ' scan-lifecycles') path="$path $word" ;;
                 ' compact') path="$path $word" ;;
                 ' demo') path="$path $word" ;;
@@ -68,7 +80,7 @@ _openclaw_cli() {
         -o) COMPREPLY=($(compgen -f -- "$current")); return ;;
     esac
     case "$path" in
-        "") COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
+        "") COMPREPLY=($(compgen -W "doctor sessions archives scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
         ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore recover compact fix check snapshot -h --help" -- "$current")) ;;
         ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
@@ -80,17 +92,29 @@ _openclaw_cli() {
         ' doctor fix') COMPREPLY=($(compgen -W "--max-line --salvage --assume-stopped --allow-owner --github-issue --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor check') COMPREPLY=($(compgen -W "--state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor snapshot') COMPREPLY=($(compgen -W "--verify --state-dir --config --local --dry-run --now --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
-        ' sessions') COMPREPLY=($(compgen -W "list cleanup fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions') COMPREPLY=($(compgen -W "list cleanup archive unarchive pin unpin read unread delete undelete fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions cleanup') COMPREPLY=($(compgen -W "--enforce --active-key --fix-missing --fix-dm-scope --force --include-stale-running --older-than --kind --key-glob --min-bytes --keep-last --limit --max-entries --prune-after --cron-retention --max-disk --high-water --archive-dir --archive-grace --vacuum --exit-code --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions archive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions unarchive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions pin') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions unpin') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions read') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions unread') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions delete') COMPREPLY=($(compgen -W "--yes -y --force --archive-dir --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions undelete') COMPREPLY=($(compgen -W "KEY ID ARCHIVE... --archive-dir --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions fork') COMPREPLY=($(compgen -W "--repair --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' archives') COMPREPLY=($(compgen -W "list verify prune -h --help" -- "$current")) ;;
+        ' archives list') COMPREPLY=($(compgen -W "KEY ID NAME]... --archive-dir --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' archives verify') COMPREPLY=($(compgen -W "KEY ID NAME]... --archive-dir --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' archives prune') COMPREPLY=($(compgen -W "KEY ID NAME]... --older-than --archive-grace --archive-dir --enforce --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' compact') COMPREPLY=($(compgen -W "-o --output --force --lifecycles --keep-last --card-tokens --labels --state-dir --config --dry-run --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' demo') COMPREPLY=($(compgen -W "--keep --json -q --quiet --debug -h --help" -- "$current")) ;;
         ' config') COMPREPLY=($(compgen -W "show -h --help" -- "$current")) ;;
         ' config show') COMPREPLY=($(compgen -W "--origin --state-dir --config --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' completion') COMPREPLY=($(compgen -W "bash zsh fish --debug -h --help" -- "$current")) ;;
-        ' man') COMPREPLY=($(compgen -W "doctor sessions scan-lifecycles compact demo config completion man --debug -h --help" -- "$current")) ;;
+        ' man') COMPREPLY=($(compgen -W "doctor sessions archives scan-lifecycles compact demo config completion man --debug -h --help" -- "$current")) ;;
     esac
 }
 complete -o filenames -F _openclaw_cli openclaw-cli

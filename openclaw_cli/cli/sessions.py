@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from openclaw_cli.cli import options, output, ownership, sessions_cleanup, sessions_fork
+from openclaw_cli.cli import options, output, ownership, sessions_change, sessions_cleanup, sessions_fork
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
 from openclaw_cli.config.paths import agents_on_disk
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
         without=("dry_run", "wait"),
     )(list_sessions)
     sessions_cleanup.register(members)
+    sessions_change.register(members)
     sessions_fork.register(members)
 
 

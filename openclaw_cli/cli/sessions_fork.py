@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openclaw_cli.cli import doctor_run as run
-from openclaw_cli.cli import options, output, ownership
+from openclaw_cli.cli import options, output, ownership, session_keys
 from openclaw_cli.cli.doctor_run import AllowOwner, AssumeStopped
 from openclaw_cli.cli.options import Common
-from openclaw_cli.config import Config, Target, environment
+from openclaw_cli.config import Config, Target
 from openclaw_cli.errors import Exit, Issue, UsageError, status_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def fork(
         )
     config = common.config()
     ownership.judge_remote(common, config, writes=not common.dry_run)
-    target, named = _named(common, config, key)
+    target, named = session_keys.named(common, config, key)
     report = _Report(target, named, common.dry_run)
     allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
     if common.dry_run:
@@ -120,23 +120,6 @@ class _Report:
             )
         if self.dry_run:
             yield "Dry run: nothing was changed."
-
-
-def _named(common: Common, config: Config, key: str) -> tuple[Target, str]:
-    """The store that a key belongs to, and the key in OpenClaw's spelling."""
-    from openclaw_cli.config.paths import agent_target
-    from openclaw_cli.migration.keys import canonical_key, owner_agent
-
-    owner = owner_agent(key)
-    if common.agent or common.store or owner is None:
-        (target,) = common.targets(config)
-    else:
-        target = agent_target(config, common.state_dir, owner, environment())
-    rules = run.rules_of(config, None)
-    named = canonical_key(
-        key, agent_id=target.agent_id, main_key=rules.main_key, scope=rules.scope, agents=rules.agents
-    )
-    return target, named or key
 
 
 def _preview(report: _Report, common: Common) -> None:

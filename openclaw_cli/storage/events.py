@@ -66,6 +66,7 @@ def append(
     *,
     now_ms: int,
     observed_ms: int | None = None,
+    exact: bool = False,
 ) -> Appended:
     """Append `events` (JSON text as it is to be stored, parsed form) to a session, inside the caller's transaction.
 
@@ -74,10 +75,11 @@ def append(
     Node and window are created as a placeholder when they are missing. `observed_ms` is the modification time of the
     file that the events come from; without it the append counts as a change made now. Raises RefusedError for a
     session whose events lie in a cold archive. The parsed form of a long event is emptied once it is not needed.
+    `exact`: every event is stored as it comes, repeated ones too (a session that comes back from its archive).
     """
     if not store.in_transaction():
         raise RuntimeError("events are appended only inside a transaction")
-    return _Appender(store, session_key, session_id, now_ms).run(events, observed_ms)
+    return _Appender(store, session_key, session_id, now_ms, exact=exact).run(events, observed_ms)
 
 
 def stream(store: Store, session_id: str) -> Iterator[tuple[int, bytes]]:
@@ -163,7 +165,8 @@ def new_generation() -> str:
 class _Appender:
     """One append. `_projecting` is off as soon as an event does not continue the chain; then a rebuild follows."""
 
-    def __init__(self, store: Store, session_key: str, session_id: str, now_ms: int) -> None:
+    def __init__(self, store: Store, session_key: str, session_id: str, now_ms: int, *, exact: bool) -> None:
+        self._exact = exact
         self._store = store
         self._session_key = session_key
         self._session_id = session_id
@@ -208,8 +211,12 @@ class _Appender:
             self._position += 1
             moment = timestamp_ms(event.get("timestamp")) if type(event) is dict else None
             at = now_ms if moment is None else moment
+            if self._exact and identity is not None and (identity.event_id in known or identity.event_id in offered):
+                # The first event with an id owns it; what follows from the rows is made of all of them at the end.
+                identity, self._projecting = None, False
+                self._writer.discard()
             if identity is None:
-                if self._is_repeated(text):
+                if not self._exact and self._is_repeated(text):
                     self._result.repeated += 1
                     continue
             elif identity.event_id in known or identity.event_id in offered:

@@ -72,6 +72,18 @@ def window_values(store: Store, session_id: str) -> dict[str, Any]:
     return {name: value for name, value in zip(WINDOW_COLUMNS, values, strict=True) if value is not None}
 
 
+def restore_window(store: Store, session_id: str, values: Mapping[str, Any]) -> None:
+    """Give a session's row the values that it had, those of `window_values`; a conversation only where it is known."""
+    wanted = {name: values.get(name) for name in WINDOW_COLUMNS if name in values}
+    talk = wanted.get("primary_conversation_id")
+    known = "SELECT 1 FROM conversations WHERE conversation_id = ?"
+    if talk is not None and store.value(known, (talk,)) is None:
+        del wanted["primary_conversation_id"]
+    if wanted:
+        changed = ", ".join(f"{name} = ?" for name in wanted)
+        store.execute(f"UPDATE session_windows SET {changed} WHERE session_id = ?", (*wanted.values(), session_id))
+
+
 def ids_in(entry: Mapping[str, Any]) -> set[str]:
     """Ids of all sessions that an entry names as its own (cleanup §7.1)."""
     found: list[Any] = [entry.get("sessionId"), entry.get("previousSessionId")]

@@ -76,6 +76,20 @@ def parent_stream(store: Store, session_id: str) -> Iterator[tuple[int, bytes]]:
         yield seq, text.encode()
 
 
+def insert_parent_stream(store: Store, session_id: str, events: Iterable[tuple[bytes, Any]], at_ms: int) -> None:
+    """Put back what a session had of its parent's stream, in the order of `parent_stream`."""
+    counts: dict[str, int] = {}
+    for text, event in events:
+        run_id = event.get("runId") if type(event) is dict else None
+        name = storable(run_id) if type(run_id) is str else "restored"
+        store.execute(
+            "INSERT INTO acp_parent_stream_events(session_id, run_id, seq, event_json, created_at)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (session_id, name, counts.get(name, 0), text.decode(), at_ms),
+        )
+        counts[name] = counts.get(name, 0) + 1
+
+
 def parent_stream_extent(store: Store, session_id: str) -> tuple[int, int]:
     """(number, bytes with a line feed behind each) of what a session has of its parent's stream."""
     sql = f"SELECT {_EXTENT} FROM acp_parent_stream_events WHERE session_id = ?"
