@@ -5,7 +5,7 @@ _openclaw_cli() {
     for word in "${before[@]}"; do
         if [[ -n $skip ]]; then skip=""; continue; fi
         case "$word" in
-            --active|--active-key|--agent|--archive-dir|--archive-grace|--archived|--card-tokens|--config|--cron-retention|--export-readable|--file|--high-water|--keep-last|--key-glob|--kind|--labels|--limit|--max-disk|--max-entries|--max-line|--min-bytes|--now|--older-than|--output|--prune-after|--snapshot|--state-dir|--store|--top|--wait|-o) skip=1 ;;
+            --active|--active-key|--agent|--archive-dir|--archive-grace|--archived|--card-tokens|--config|--cron-retention|--export-readable|--file|--format|--high-water|--keep-last|--key|--key-glob|--kind|--labels|--limit|--lines|--max-bytes|--max-disk|--max-entries|--max-line|--min-bytes|--now|--older-than|--output|--prune-after|--snapshot|--state-dir|--store|--top|--wait|-n|-o) skip=1 ;;
             -*) ;;
             *) case "$path $word" in
                 ' doctor') path="$path $word" ;;
@@ -22,6 +22,10 @@ _openclaw_cli() {
                 ' sessions') path="$path $word" ;;
                 ' sessions list') path="$path $word" ;;
                 ' sessions cleanup') path="$path $word" ;;
+                ' sessions show') path="$path $word" ;;
+                ' sessions tail') path="$path $word" ;;
+                ' sessions export') path="$path $word" ;;
+                ' sessions search') path="$path $word" ;;
                 ' sessions archive') path="$path $word" ;;
                 ' sessions unarchive') path="$path $word" ;;
                 ' sessions pin') path="$path $word" ;;
@@ -58,12 +62,16 @@ _openclaw_cli() {
         --cron-retention) COMPREPLY=($(compgen -W "TIME off" -- "$current")); return ;;
         --export-readable) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --format) COMPREPLY=($(compgen -W "jsonl markdown" -- "$current")); return ;;
         --high-water) COMPREPLY=(); return ;;
         --keep-last) COMPREPLY=(); return ;;
+        --key) COMPREPLY=(); return ;;
         --key-glob) COMPREPLY=(); return ;;
         --kind) COMPREPLY=(); return ;;
         --labels) COMPREPLY=($(compgen -W "auto de en" -- "$current")); return ;;
         --limit) COMPREPLY=(); return ;;
+        --lines) COMPREPLY=(); return ;;
+        --max-bytes) COMPREPLY=(); return ;;
         --max-disk) COMPREPLY=(); return ;;
         --max-entries) COMPREPLY=(); return ;;
         --max-line) COMPREPLY=(); return ;;
@@ -77,6 +85,7 @@ _openclaw_cli() {
         --store) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --top) COMPREPLY=(); return ;;
         --wait) COMPREPLY=(); return ;;
+        -n) COMPREPLY=(); return ;;
         -o) COMPREPLY=($(compgen -f -- "$current")); return ;;
     esac
     case "$path" in
@@ -92,9 +101,13 @@ _openclaw_cli() {
         ' doctor fix') COMPREPLY=($(compgen -W "--max-line --salvage --assume-stopped --allow-owner --github-issue --snapshot --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor check') COMPREPLY=($(compgen -W "--state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor snapshot') COMPREPLY=($(compgen -W "--verify --state-dir --config --local --dry-run --now --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
-        ' sessions') COMPREPLY=($(compgen -W "list cleanup archive unarchive pin unpin read unread delete undelete fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions') COMPREPLY=($(compgen -W "list cleanup show tail export search archive unarchive pin unpin read unread delete undelete fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions cleanup') COMPREPLY=($(compgen -W "--enforce --active-key --fix-missing --fix-dm-scope --force --include-stale-running --older-than --kind --key-glob --min-bytes --keep-last --limit --max-entries --prune-after --cron-retention --max-disk --high-water --archive-dir --archive-grace --vacuum --exit-code --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions show') COMPREPLY=($(compgen -W "KEY ID --lines -n --max-bytes --all --state-dir --config --store --agent --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions tail') COMPREPLY=($(compgen -W "KEY ID --lines -n --max-bytes --follow -f --all --state-dir --config --store --agent --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions export') COMPREPLY=($(compgen -W "KEY ID ARCHIVE... --format --output -o --generations --redact --all --state-dir --config --store --agent --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions search') COMPREPLY=($(compgen -W "--key --archives --limit --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions archive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions unarchive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions pin') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;

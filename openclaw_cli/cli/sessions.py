@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from openclaw_cli.cli import options, output, ownership, sessions_change, sessions_cleanup, sessions_fork
+from openclaw_cli.cli import (
+    options,
+    output,
+    ownership,
+    sessions_change,
+    sessions_cleanup,
+    sessions_export,
+    sessions_fork,
+    sessions_read,
+)
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
 from openclaw_cli.config.paths import agents_on_disk
@@ -37,6 +46,8 @@ def register(app: typer.Typer) -> None:
         without=("dry_run", "wait"),
     )(list_sessions)
     sessions_cleanup.register(members)
+    sessions_read.register(members)
+    sessions_export.register(members)
     sessions_change.register(members)
     sessions_fork.register(members)
 
@@ -105,7 +116,7 @@ def _open(stack: contextlib.ExitStack, target: Target, config: Config, common: C
         return None
     store = stack.enter_context(open_read(target.sqlite_path))
     owner = store.agent_id or target.agent_id
-    return Listing(store, owner, _defaults(config, owner), query, common.now_ms)
+    return Listing(store, owner, defaults_of(config, owner), query, common.now_ms)
 
 
 def _require_index(target: Target) -> None:
@@ -128,7 +139,8 @@ def _name_other_agents(target: Target, common: Common) -> None:
         output.note(f"agent {target.agent_id} has no store; others have: {', '.join(others)} (--all-agents)", common)
 
 
-def _defaults(config: Config, agent_id: str) -> Defaults:
+def defaults_of(config: Config, agent_id: str) -> Defaults:
+    """Model and window that rows of an agent have which do not say."""
     from openclaw_cli.sessions.rows import Defaults, split_model
 
     named = config.agent_setting(agent_id, "model") or config.get("agents.defaults.model").value

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_cli.cli import doctor_run as run
-from openclaw_cli.cli import output, ownership
+from openclaw_cli.cli import output, ownership, session_keys
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
 from openclaw_cli.errors import Exit, NotFoundError, OpenClawError, escaped
@@ -25,7 +25,7 @@ def undelete(
 
     config = common.config()
     ownership.judge_remote(common, config, writes=not common.dry_run)
-    targets = _targets(common, config)
+    targets = session_keys.every(common, config)
     found = _found(common, targets, directories, [Path(name) for name in names if "/" in name])
     report = Results("undelete", common.dry_run)
     allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
@@ -41,18 +41,6 @@ def undelete(
         ownership.owned(common, config, targets, work, **allowed)
     output.emit(report.as_json(), report.text(), common)
     return int(report.status())
-
-
-def _targets(common: Common, config: Config) -> tuple[Target, ...]:
-    """The stores that were named, else those of all agents: a key or an id says which one it is of."""
-    from dataclasses import replace
-
-    if common.agent or common.store:
-        return common.targets(config)
-    try:
-        return replace(common, all_agents=True).targets(config)
-    except NotFoundError:
-        return common.targets(config)
 
 
 def _found(

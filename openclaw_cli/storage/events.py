@@ -82,11 +82,11 @@ def append(
     return _Appender(store, session_key, session_id, now_ms, exact=exact).run(events, observed_ms)
 
 
-def stream(store: Store, session_id: str) -> Iterator[tuple[int, bytes]]:
-    """(seq, JSON text) of every event of a session in order; one row is in memory at a time."""
-    sql = f"SELECT seq, {_EVENT_COLUMNS} FROM transcript_events WHERE session_id = ? ORDER BY seq"
+def stream(store: Store, session_id: str, *, after: int = -1) -> Iterator[tuple[int, bytes]]:
+    """(seq, JSON text) of the events of a session behind `after`, in order; one row is in memory at a time."""
+    sql = f"SELECT seq, {_EVENT_COLUMNS} FROM transcript_events WHERE session_id = ? AND seq > ? ORDER BY seq"
     # A loop of its own would keep a row's columns beside the event until the next row is asked for.
-    yield from map(_decoded, store.execute(sql, (session_id,)))
+    yield from map(_decoded, store.execute(sql, (session_id, after)))
 
 
 def _decoded(row: tuple[Any, ...]) -> tuple[int, bytes]:
