@@ -5,7 +5,7 @@ _openclaw_cli() {
     for word in "${before[@]}"; do
         if [[ -n $skip ]]; then skip=""; continue; fi
         case "$word" in
-            --active|--active-key|--agent|--archive-dir|--archive-grace|--archived|--card-tokens|--config|--cron-retention|--export-readable|--file|--format|--high-water|--keep-last|--key|--key-glob|--kind|--labels|--limit|--lines|--max-bytes|--max-disk|--max-entries|--max-line|--min-bytes|--now|--older-than|--output|--prune-after|--snapshot|--state-dir|--store|--top|--wait|-n|-o) skip=1 ;;
+            --active|--active-key|--agent|--archive-dir|--archive-grace|--archived|--card-tokens|--config|--cron-retention|--export-readable|--file|--format|--gateway|--high-water|--keep-last|--key|--key-glob|--kind|--labels|--limit|--lines|--max-bytes|--max-disk|--max-entries|--max-line|--min-bytes|--now|--older-than|--output|--password-file|--prune-after|--snapshot|--state-dir|--store|--timeout|--token-file|--top|--url|--wait|-n|-o) skip=1 ;;
             -*) ;;
             *) case "$path $word" in
                 ' doctor') path="$path $word" ;;
@@ -63,6 +63,7 @@ _openclaw_cli() {
         --export-readable) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --file) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --format) COMPREPLY=($(compgen -W "jsonl markdown" -- "$current")); return ;;
+        --gateway) COMPREPLY=($(compgen -W "auto never require" -- "$current")); return ;;
         --high-water) COMPREPLY=(); return ;;
         --keep-last) COMPREPLY=(); return ;;
         --key) COMPREPLY=(); return ;;
@@ -79,11 +80,15 @@ _openclaw_cli() {
         --now) COMPREPLY=(); return ;;
         --older-than) COMPREPLY=(); return ;;
         --output) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --password-file) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --prune-after) COMPREPLY=(); return ;;
         --snapshot) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --state-dir) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --store) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --timeout) COMPREPLY=(); return ;;
+        --token-file) COMPREPLY=($(compgen -f -- "$current")); return ;;
         --top) COMPREPLY=(); return ;;
+        --url) COMPREPLY=(); return ;;
         --wait) COMPREPLY=(); return ;;
         -n) COMPREPLY=(); return ;;
         -o) COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -103,18 +108,18 @@ _openclaw_cli() {
         ' doctor snapshot') COMPREPLY=($(compgen -W "--verify --state-dir --config --local --dry-run --now --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' sessions') COMPREPLY=($(compgen -W "list cleanup show tail export search archive unarchive pin unpin read unread delete undelete fork --limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions list') COMPREPLY=($(compgen -W "--limit --active --archived --generations --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions cleanup') COMPREPLY=($(compgen -W "--enforce --active-key --fix-missing --fix-dm-scope --force --include-stale-running --older-than --kind --key-glob --min-bytes --keep-last --limit --max-entries --prune-after --cron-retention --max-disk --high-water --archive-dir --archive-grace --vacuum --exit-code --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions cleanup') COMPREPLY=($(compgen -W "--enforce --active-key --fix-missing --fix-dm-scope --force --include-stale-running --older-than --kind --key-glob --min-bytes --keep-last --limit --max-entries --prune-after --cron-retention --max-disk --high-water --archive-dir --archive-grace --vacuum --exit-code --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json --ndjson -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
         ' sessions show') COMPREPLY=($(compgen -W "KEY ID --lines -n --max-bytes --all --state-dir --config --store --agent --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions tail') COMPREPLY=($(compgen -W "KEY ID --lines -n --max-bytes --follow -f --all --state-dir --config --store --agent --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions export') COMPREPLY=($(compgen -W "KEY ID ARCHIVE... --format --output -o --generations --redact --all --state-dir --config --store --agent --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions search') COMPREPLY=($(compgen -W "--key --archives --limit --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions archive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions unarchive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions pin') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions unpin') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions read') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions unread') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
-        ' sessions delete') COMPREPLY=($(compgen -W "--yes -y --force --archive-dir --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' sessions archive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
+        ' sessions unarchive') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
+        ' sessions pin') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
+        ' sessions unpin') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
+        ' sessions read') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
+        ' sessions unread') COMPREPLY=($(compgen -W "--assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
+        ' sessions delete') COMPREPLY=($(compgen -W "--yes -y --force --archive-dir --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
         ' sessions undelete') COMPREPLY=($(compgen -W "KEY ID ARCHIVE... --archive-dir --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' sessions fork') COMPREPLY=($(compgen -W "--repair --assume-stopped --allow-owner --state-dir --config --store --agent --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' archives') COMPREPLY=($(compgen -W "list verify prune -h --help" -- "$current")) ;;

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
+import unpacking
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -140,8 +140,7 @@ def state_copy(tmp_path: Path, fixtures: Path) -> Callable[[str], Path]:
         found = sorted((fixtures / "states").glob(f"{name}*.tgz"))
         assert len(found) == 1, f"{name} names {len(found)} archives"
         target = Path(tempfile.mkdtemp(prefix="state-", dir=tmp_path))
-        with tarfile.open(found[0]) as archive:
-            archive.extractall(target, filter="data")
+        unpacking.unpack(found[0], target)
         (state_dir,) = target.iterdir()
         return state_dir
 

@@ -31,11 +31,12 @@ HOMES = {
     "pyjson5": ("config/",),
     "tiktoken": ("tokens.py",),
     "rich": ("cli/output.py",),
+    "websockets": ("gateway/client.py",),
     "typer": ("cli/",),
     "sqlite3": (),
 }
 CLOCK = {"time", "time_ns", "now", "utcnow", "today"}
-HEAVY = {"apsw", "rich", "zstandard", "yaml", "pyjson5", "tiktoken"}
+HEAVY = {"apsw", "rich", "zstandard", "yaml", "pyjson5", "tiktoken", "websockets"}
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -12,7 +12,7 @@ import os
 import time
 import typing
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +20,8 @@ import typer
 import typer.core
 from typer.core import TyperGroup
 
-from openclaw_cli.cli import output
+from openclaw_cli.cli import gateway_options, output
+from openclaw_cli.cli.gateway_options import Asked
 from openclaw_cli.cli.registry import REGISTRY
 from openclaw_cli.config import Config, Target, environment, load, resolve_state_dir, targets
 from openclaw_cli.config.paths import agent_target, expand, home_of_store
@@ -70,6 +71,7 @@ class Common:
     verbose: bool
     debug: bool
     store_alone: bool = False
+    gateway: Asked = field(default_factory=Asked)
 
     def config(self) -> Config:
         """Read the configuration. Raises `NotFoundError` when `--state-dir` names no directory."""
@@ -178,14 +180,17 @@ def command(
     exits: Sequence[int],
     without: Sequence[str] = (),
     short_help: str | None = None,
+    gateway: bool = False,
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Register a command on `app`.
 
     `example`: real command lines for the help page; `exits`: the statuses it can give (0, 1 and 2 are implied);
-    `without`: names in `SHARED` that make no sense for it. The function gets `common` and returns its exit status.
+    `without`: names in `SHARED` that make no sense for it; `gateway`: it can be left to a gateway. The function gets
+    `common` and returns its exit status.
     """
     examples = [example] if isinstance(example, str) else list(example)
-    shared = [key for key in SHARED if key not in without]
+    shared = {key: described for key, described in SHARED.items() if key not in without}
+    shared |= gateway_options.OPTIONS if gateway else {}
     # `doctor compact` is not the top command `compact`.
     top_level = REGISTRY.get(name) if app.info.cls is _RegistryOrder else None
 
@@ -200,7 +205,7 @@ def command(
     return register
 
 
-def _with_shared(function: Callable[..., int | None], shared: list[str]) -> Callable[..., int | None]:
+def _with_shared(function: Callable[..., int | None], shared: dict[str, tuple[Any, Any]]) -> Callable[..., int | None]:
     hints = typing.get_type_hints(function, include_extras=True)
     own = [
         parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
@@ -210,8 +215,8 @@ def _with_shared(function: Callable[..., int | None], shared: list[str]) -> Call
     taken = {parameter.name for parameter in own}
     names = {parameter.name: _shown_name(parameter) for parameter in own}
     added = [
-        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=SHARED[key][1], annotation=SHARED[key][0])
-        for key in shared
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=described[1], annotation=described[0])
+        for key, described in shared.items()
         if key not in taken
     ]
 
@@ -249,7 +254,7 @@ def _refuse_blank(values: dict[str, Any], names: dict[str, str]) -> None:
 
 def make_common(given: dict[str, Any]) -> Common:
     """Values of the shared options (missing ones take their default) as `Common`. Raises `UsageError`."""
-    values = {key: default for key, (_, default) in SHARED.items()} | given
+    values = {key: default for key, (_, default) in (SHARED | gateway_options.OPTIONS).items()} | given
     if values["quiet"] and values["verbose"]:
         raise UsageError("-q and -v contradict each other")
     if values["json"] and values["ndjson"]:
@@ -273,6 +278,7 @@ def make_common(given: dict[str, Any]) -> Common:
         quiet=values["quiet"],
         verbose=values["verbose"],
         debug=values["debug"],
+        gateway=gateway_options.asked(values),
     )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from openclaw_cli.cli import change_delegation, delegation, options, output, ownership, session_keys
 from openclaw_cli.cli import doctor_run as run
-from openclaw_cli.cli import options, output, ownership, session_keys
 from openclaw_cli.cli.doctor_run import AllowOwner, AssumeStopped
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
@@ -50,6 +50,7 @@ def register(members: typer.Typer) -> None:
             example=f"openclaw-cli sessions {verb} agent:main:explicit:report --json",
             exits=EXITS,
             without=("ndjson", "all_agents"),
+            gateway=True,
         )(_marking(verb, f"{first}\n\n{second}"))
     options.command(
         members,
@@ -60,6 +61,7 @@ def register(members: typer.Typer) -> None:
         ),
         exits=EXITS,
         without=("ndjson", "all_agents"),
+        gateway=True,
     )(delete)
     options.command(
         members,
@@ -162,7 +164,8 @@ def _run(
     from openclaw_cli.sessions.results import Results
 
     config = common.config()
-    ownership.judge_remote(common, config, writes=not common.dry_run)
+    if common.dry_run:
+        ownership.judge_remote(common, config, writes=False)
     report = Results(operation, common.dry_run)
     groups = session_keys.grouped(common, config, keys)
     targets = tuple(target for target, _ in groups)
@@ -179,7 +182,14 @@ def _run(
         work()
         report.issues[:0] = ownership.foreseen(common, targets, **allowed)
     else:
-        ownership.owned(common, config, targets, work, **allowed)
+        delegation.run(
+            common,
+            config,
+            targets,
+            work,
+            lambda gateway: change_delegation.run(gateway, common, report, groups, config.main_key),
+            allowed,
+        )
     output.emit(report.as_json(), report.text(), common)
     return int(report.status())
 

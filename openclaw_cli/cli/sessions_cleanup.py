@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from openclaw_cli.cli import cleanup_delegation, delegation, options, output, ownership
 from openclaw_cli.cli import doctor_run as run
-from openclaw_cli.cli import options, output, ownership
 from openclaw_cli.cli.doctor_run import AllowOwner, AssumeStopped
 from openclaw_cli.cli.options import Common
 from openclaw_cli.config import Config, Target
@@ -96,6 +96,7 @@ def register(members: typer.Typer) -> None:
             "openclaw-cli sessions cleanup --all-agents --enforce --archive-dir /mnt/backup/sessions --json",
         ),
         exits=(Exit.OK, Exit.ISSUES, Exit.NOT_FOUND, Exit.BUSY, Exit.REFUSED, Exit.CORRUPT),
+        gateway=True,
     )(cleanup)
 
 
@@ -170,7 +171,8 @@ def _carry_out(
     # Under warn nothing changes but by --enforce, which sets the mode.
     asked = enforce or (bool(config.get("cleanup.apply").value) and wanted.settings.enforce)
     writes = asked and not common.dry_run
-    ownership.judge_remote(common, config, writes=writes)
+    if not writes:
+        ownership.judge_remote(common, config, writes=False)
     targets = common.targets(config)
     several = common.all_agents and len(targets) > 1
     report = Report(wanted.settings, not writes, several, _is_index_named(common))
@@ -178,7 +180,17 @@ def _carry_out(
         report.on_line = output.write_line
     if writes:
         audit = Audit(common.state_dir, common.now_ms)
-        ownership.owned(common, config, targets, lambda: _act(report, targets, wanted, audit), **allowed)
+        done = delegation.run(
+            common,
+            config,
+            targets,
+            lambda: _act(report, targets, wanted, audit),
+            lambda gateway: cleanup_delegation.run(gateway, common, config, targets, wanted),
+            allowed,
+        )
+        if done is not report:
+            output.emit(done.as_json(), done.text(), common)
+            return int(done.status())
     else:
         _preview(report, targets, wanted)
         report.issues[:0] = ownership.foreseen(common, targets, **allowed)

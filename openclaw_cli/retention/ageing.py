@@ -87,6 +87,12 @@ def older_than(found: Iterable[Kept], limit_ms: int) -> list[Kept]:
     return [each for each in found if each.made_ms < limit_ms and each.is_published]
 
 
+def spendable(found: Iterable[Kept], limit_ms: int) -> list[Kept]:
+    """What a disk budget may take: archives of removals and resets that are older than the grace, no `.bak` copies."""
+    old = older_than(found, limit_ms)
+    return [each for each in old if each.file is None or each.file.name.reason in ("deleted", "reset")]
+
+
 def aged(found: Iterable[Kept], *, now_ms: int, retention_ms: int | None, grace_ms: int) -> list[Kept]:
     """What `resetArchiveRetention` takes: nothing where it is off, and nothing that is younger than the grace."""
     if retention_ms is None:

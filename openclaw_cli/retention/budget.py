@@ -190,7 +190,7 @@ class _Pass:
         files = artifacts.listing(self._target.sessions_dir, self._target.store_path.name)
         found = ageing.kept(files, archives.stored(self._store))
         limit = self._options.now_ms - self._options.archive_grace_ms
-        self._until_enough((lambda one=one: self._delete_archive(one)) for one in ageing.older_than(found, limit))
+        self._until_enough((lambda one=one: self._delete_archive(one)) for one in ageing.spendable(found, limit))
 
     def _delete_archive(self, one: Kept) -> Taken:
         sha256 = one.sha256()

@@ -187,7 +187,7 @@ class IndexRun:
         if high is None or not budget.is_over(self._options, before):
             return spent
         files = index_store.listing(self._store.target)
-        for one in ageing.older_than(ageing.kept(files, ()), self._options.now_ms - self._options.archive_grace_ms):
+        for one in ageing.spendable(ageing.kept(files, ()), self._options.now_ms - self._options.archive_grace_ms):
             if spent.after.total_bytes <= high:
                 return spent
             sha256 = one.sha256()

@@ -36,7 +36,7 @@ def foresee(store: IndexStore, found: Look, options: Options) -> Spent:
     if not budget.is_over(options, spent.after):
         return spent
     limit, aged = options.now_ms - options.archive_grace_ms, {one.name for one, _ in found.aged}
-    for one in ageing.older_than(ageing.kept(found.files, ()), limit):
+    for one in ageing.spendable(ageing.kept(found.files, ()), limit):
         if spent.after.total_bytes > high and one.name not in aged:
             guess.free(one.size_bytes)
             spent.taken.append(Taken(Kind.ARCHIVE, None, one.session_id, one.size_bytes, one.name, one.sha256()))

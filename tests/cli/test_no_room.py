@@ -21,7 +21,9 @@ TRANSCRIPT = STATE / "agents/main/sessions/5f0c2a9e-3b1d-4c58-9a57-0d2f6e8b1c01.
 def limited(kib: int, *argv: str | Path, **env: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the program where no file may become larger than `kib` KiB."""
     words = ["bash", "-c", f'ulimit -f {kib}; exec "$@"', "bash", sys.executable, "-m", "openclaw_cli"]
-    full = {**os.environ, **{name: str(value) for name, value in env.items()}}
+    # Early releases of Python 3.11 do not see that a compiled module was cut short, and every later run falls over it.
+    kept = {"PYTHONDONTWRITEBYTECODE": "1"}
+    full = {**os.environ, **kept, **{name: str(value) for name, value in env.items()}}
     return subprocess.run([*words, *map(str, argv)], capture_output=True, text=True, env=full, timeout=60)
 
 

@@ -172,7 +172,7 @@ def test_a_limit_on_the_size_of_files(store: Path, run_cli: Callable[..., Any]) 
     size = space.sizes(store).database_bytes
     limit = 4_000_000
     cut = subprocess.run(
-        [sys.executable, "-m", "openclaw_cli", *argv(store)],
+        [sys.executable, "-B", "-m", "openclaw_cli", *argv(store)],
         capture_output=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )

@@ -284,7 +284,8 @@ def test_full_disk(legacy: Any, doctor: Any) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    stopped = subprocess.run([sys.executable, "-m", "openclaw_cli", *argv], capture_output=True, preexec_fn=small_disk)
+    words = [sys.executable, "-B", "-m", "openclaw_cli", *argv]
+    stopped = subprocess.run(words, capture_output=True, preexec_fn=small_disk)
     assert stopped.returncode in (3, 12)
     assert b"Traceback" not in stopped.stderr
     assert [f"{A}.jsonl", f"{B}.jsonl", "sessions.json"] == legacy.names()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import unpacking
 
 from openclaw_cli.storage import archives, connection, verify
 
@@ -21,8 +21,7 @@ DATABASE = "agents/main/agent/openclaw-agent.sqlite"
 def unpacked(name: str, place: Path) -> tuple[Path, str]:
     """The state directory of a scenario, and the time of its run."""
     recorded = json.loads((SCENARIOS / f"{name}.json").read_text())
-    with tarfile.open(SCENARIOS / f"{name}.tar.gz") as packed:
-        packed.extractall(place, filter="data")
+    unpacking.unpack(SCENARIOS / f"{name}.tar.gz", place)
     (run,) = (run for run in recorded["runs"] if run["label"] == "apply_json")
     return place / "state", str(run["now"])
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tarfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import unpacking
 
 from openclaw_cli import archive
 from openclaw_cli.storage import connection, events, verify
@@ -24,8 +24,7 @@ class Scenario:
 
     def __init__(self, name: str, place: Path) -> None:
         recorded = json.loads((SCENARIOS / f"{name}.json").read_text())
-        with tarfile.open(SCENARIOS / f"{name}.tar.gz") as packed:
-            packed.extractall(place, filter="data")
+        unpacking.unpack(SCENARIOS / f"{name}.tar.gz", place)
         self.state = place / "state"
         self.runs = {run["label"]: run for run in recorded["runs"]}
 
