@@ -95,6 +95,12 @@ def write_document_with_rows(head: Mapping[str, Any], key: str, rows: Iterable[M
     _write(b"".join([*parts, b"]\n}\n" if separator == b"\n    " else b"\n  ]\n}\n"]))
 
 
+def write_list(values: Sequence[Mapping[str, Any]]) -> None:
+    """Print a list as the one JSON document, where OpenClaw does."""
+    streams.begin_document()
+    _write(dump(values) + b"\n")
+
+
 def write_line(value: Mapping[str, Any]) -> None:
     """Print one object of `--ndjson`, flushed, because its item is done."""
     _write(dump(value, indent=False) + b"\n")

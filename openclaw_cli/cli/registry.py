@@ -20,6 +20,7 @@ REGISTRY: dict[str, Entry] = {
     ),
     "sessions": Entry("openclaw_cli.cli.sessions", "List the sessions of a store.", default="list"),
     "archives": Entry("openclaw_cli.cli.archives", "List, verify and prune archives of removed sessions."),
+    "agents": Entry("openclaw_cli.cli.agents", "List agents; delete one so that it can be brought back."),
     "scan-lifecycles": Entry("openclaw_cli.cli.scan", "Find the sub-tasks of a transcript and what became of them."),
     "compact": Entry("openclaw_cli.cli.compact", "Fold the finished sub-tasks of a transcript into short cards."),
     "demo": Entry("openclaw_cli.cli.demo", "Show the whole story on bundled data in a temporary directory."),

@@ -98,6 +98,14 @@ def _is_partial(details: Any) -> bool:
     return isinstance(error, Mapping) and all(name in error for name in names)
 
 
+def delete_agent(gateway: Gateway, agent_id: str, timeout_s: float | None) -> dict[str, Any]:
+    """`agents.delete` with its files; gives the gateway's answer."""
+    payload = gateway.call("agents.delete", {"agentId": agent_id, "deleteFiles": True}, timeout_s)
+    if not isinstance(payload, dict) or payload.get("ok") is not True:
+        raise CallFailedError("the gateway does not confirm the deletion", payload)
+    return payload
+
+
 def describe(gateway: Gateway, key: str, timeout_s: float | None) -> Mapping[str, Any] | None:
     """The row of a session as the gateway lists it, None where there is none."""
     payload = gateway.call("sessions.describe", {"key": key}, timeout_s)
