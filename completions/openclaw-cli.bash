@@ -39,6 +39,9 @@ _openclaw_cli() {
                 ' archives list') path="$path $word" ;;
                 ' archives verify') path="$path $word" ;;
                 ' archives prune') path="$path $word" ;;
+                ' agents') path="$path $word" ;;
+                ' agents list') path="$path $word" ;;
+                ' agents delete') path="$path $word" ;;
                 ' scan-lifecycles') path="$path $word" ;;
                 ' compact') path="$path $word" ;;
                 ' demo') path="$path $word" ;;
@@ -94,7 +97,7 @@ _openclaw_cli() {
         -o) COMPREPLY=($(compgen -f -- "$current")); return ;;
     esac
     case "$path" in
-        "") COMPREPLY=($(compgen -W "doctor sessions archives scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
+        "") COMPREPLY=($(compgen -W "doctor sessions archives agents scan-lifecycles compact demo config completion man -h --help" -- "$current")) ;;
         ' doctor') COMPREPLY=($(compgen -W "inspect dry-run import validate restore recover compact fix check snapshot -h --help" -- "$current")) ;;
         ' doctor inspect') COMPREPLY=($(compgen -W "--top --file --max-line --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' doctor dry-run') COMPREPLY=($(compgen -W "--max-line --skip-empty --prefer-index --rebuild-index --salvage --state-dir --config --store --agent --all-agents --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
@@ -126,13 +129,16 @@ _openclaw_cli() {
         ' archives list') COMPREPLY=($(compgen -W "KEY ID NAME]... --archive-dir --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' archives verify') COMPREPLY=($(compgen -W "KEY ID NAME]... --archive-dir --state-dir --config --store --agent --all-agents --local --now --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' archives prune') COMPREPLY=($(compgen -W "KEY ID NAME]... --older-than --archive-grace --archive-dir --enforce --assume-stopped --allow-owner --state-dir --config --store --agent --all-agents --local --dry-run --wait --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' agents') COMPREPLY=($(compgen -W "list delete -h --help" -- "$current")) ;;
+        ' agents list') COMPREPLY=($(compgen -W "--state-dir --config --local --now --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
+        ' agents delete') COMPREPLY=($(compgen -W "--yes -y --force --assume-stopped --allow-owner --state-dir --config --local --dry-run --wait --now --json -q --quiet -v --verbose --debug --gateway --url --token-file --password-file --timeout --force-local -h --help" -- "$current")) ;;
         ' scan-lifecycles') COMPREPLY=($(compgen -W "--no-tokens --keep-last --state-dir --config --json --ndjson -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' compact') COMPREPLY=($(compgen -W "-o --output --force --lifecycles --keep-last --card-tokens --labels --state-dir --config --dry-run --json -q --quiet -v --verbose --debug -h --help" -- "$current") $(compgen -f -- "$current")) ;;
         ' demo') COMPREPLY=($(compgen -W "--keep --json -q --quiet --debug -h --help" -- "$current")) ;;
         ' config') COMPREPLY=($(compgen -W "show -h --help" -- "$current")) ;;
         ' config show') COMPREPLY=($(compgen -W "--origin --state-dir --config --json -q --quiet -v --verbose --debug -h --help" -- "$current")) ;;
         ' completion') COMPREPLY=($(compgen -W "bash zsh fish --debug -h --help" -- "$current")) ;;
-        ' man') COMPREPLY=($(compgen -W "doctor sessions archives scan-lifecycles compact demo config completion man --debug -h --help" -- "$current")) ;;
+        ' man') COMPREPLY=($(compgen -W "doctor sessions archives agents scan-lifecycles compact demo config completion man --debug -h --help" -- "$current")) ;;
     esac
 }
 complete -o filenames -F _openclaw_cli openclaw-cli

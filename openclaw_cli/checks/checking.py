@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from openclaw_cli.checks import configured, entries, files, registry, remedies
+from openclaw_cli.checks import configured, entries, files, history, registry, remedies
 from openclaw_cli.checks.finding import Finding
 from openclaw_cli.checks.report import CheckReport, TargetFindings
 from openclaw_cli.checks.scope import Scope, Session, Settings, Watcher, sessions_of
@@ -31,6 +31,8 @@ def check(
     report = CheckReport(state_dir)
     report.findings.extend(configured.retired_keys(settings))
     report.findings.extend(files.runs(state_dir))
+    report.cron, of_history = history.of(state_dir)
+    report.findings.extend(of_history)
     for target in targets:
         found = TargetFindings(target)
         report.targets.append(found)

@@ -11,7 +11,8 @@ from typing import Any
 from openclaw_cli.checks.finding import Finding
 from openclaw_cli.checks.sizes import Biggest
 from openclaw_cli.config import Target
-from openclaw_cli.errors import CorruptError, Exit, OpenClawError
+from openclaw_cli.errors import CorruptError, Exit, OpenClawError, escaped
+from openclaw_cli.storage.shared import JobHistory
 
 MOST_SHOWN = 40
 """Findings of one store that people are shown; `--json` has all."""
@@ -48,6 +49,7 @@ class CheckReport:
     state_dir: Path
     findings: list[Finding] = field(default_factory=list)
     targets: list[TargetFindings] = field(default_factory=list)
+    cron: list[JobHistory] = field(default_factory=list)
 
     def all_findings(self) -> Iterator[Finding]:
         """Those of the state directory, then those of the stores."""
@@ -70,6 +72,7 @@ class CheckReport:
             "stateDir": str(self.state_dir),
             "targets": [target.as_json() for target in self.targets],
             "findings": [finding.as_json() for finding in self.findings],
+            "cron": [job.as_json() for job in self.cron],
             "totals": {
                 "targets": len(self.targets),
                 "sessions": sum(target.sessions for target in self.targets),
@@ -86,6 +89,10 @@ class CheckReport:
         count = sum(1 for _ in self.all_findings())
         yield f"check: {len(self.targets)} store(s), {count} finding(s)"
         yield from _lines(self.findings)
+        for job in self.cron[:MOST_SHOWN]:
+            lost = f", {job.lost} lost" if job.lost else ""
+            gone = "" if job.known else ", of a job that is gone"
+            yield f"- cron job {escaped(job.job_id)}: {job.runs} run(s), {job.receipts} receipt(s){lost}{gone}"
         for target in self.targets:
             yield (
                 f"- {target.target.agent_id}: {target.sessions} session(s), {target.events} event(s),"

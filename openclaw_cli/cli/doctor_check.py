@@ -30,7 +30,8 @@ def check(common: Common) -> int:
     Session keys that lead elsewhere; rows and transcripts that do not belong together; too many compactions, windows
     that are too small or not known, totals that are stale; silent turns that were delivered; tool calls and results
     without partner; events without parent; damage, search and active path that do not follow from the events; a log
-    that does not shrink, incremental vacuum off, unused pages; a sessions.json that stayed, leftovers, open runs.
+    that does not shrink, incremental vacuum off, unused pages; a sessions.json that stayed, leftovers, open runs; run
+    history of cron jobs, which is counted for each job.
 
     The biggest events and sessions are listed in any case. Evidence is numbers, keys, ids and paths, never text. Any
     finding gives status 3, a damaged store 13. It works while a gateway runs.

@@ -219,8 +219,8 @@ def check_writable(path: Path, *, agent_id: str | None) -> None:
 def create(path: Path, *, agent_id: str, now_ms: int, timeouts: Timeouts | None = None) -> Store:
     """Create an empty store of schema 23 for `agent_id` and open it for writing.
 
-    The database is built beside its final name and appears there whole, so a run that is killed leaves either nothing
-    or a usable store. Directories get mode 0700, the file 0600. Raises RefusedError when `path` exists.
+    It is built beside its final name and appears there whole: a run that is killed leaves nothing or a usable store.
+    Directories get mode 0700, the file 0600. Raises RefusedError when `path` exists.
     """
     require_safe_sqlite()
     if path.exists():
@@ -247,9 +247,8 @@ def remove_unfinished(path: Path) -> Path:
 def foreign_wal(path: Path) -> Issue | None:
     """Whether the `-wal` beside `path` belongs to another database; None when there is none or it fits.
 
-    A log carries no name of its database. It is foreign when its page size differs from the file's, or when the main
-    file alone is an agent store and the same file read through the log is none or says another identity (role, agent,
-    time of creation).
+    A log carries no name of its database. It is foreign when its page size differs from the file's, or when the file
+    alone is an agent store and read through the log is none or says another identity (role, agent, creation).
     """
     log = path.with_name(path.name + "-wal")
     try:
@@ -259,7 +258,7 @@ def foreign_wal(path: Path) -> Issue | None:
             main_header = handle.read(100)
     except FileNotFoundError:
         return None
-    if len(header) < 32 or len(main_header) < 100:
+    if min(len(header) - 32, len(main_header) - 100) < 0:
         return None
     if int.from_bytes(header[8:12], "big") != _page_size(main_header):
         return _foreign_issue(path, "its page size is another")
@@ -297,7 +296,8 @@ def _connect(path: Path, flags: int, *, writable: bool, timeouts: Timeouts, name
     return store
 
 
-def _reader(path: Path, *, immutable: bool, query_only: bool) -> Store:
+def reader(path: Path, *, immutable: bool, query_only: bool) -> Store:
+    """Any SQLite database, for reading; what it is was not looked at. Raises what opening raises."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     uri = path.absolute().as_uri() + ("?immutable=1" if immutable else "")
     store = _connect(path, flags, writable=False, timeouts=Timeouts(), name=uri)
@@ -307,7 +307,7 @@ def _reader(path: Path, *, immutable: bool, query_only: bool) -> Store:
 
 
 def _identified(path: Path, agent_id: str | None, *, immutable: bool, query_only: bool) -> Store:
-    store = _reader(path, immutable=immutable, query_only=query_only)
+    store = reader(path, immutable=immutable, query_only=query_only)
     return _checked(store, lambda: _identify(store, agent_id))
 
 
@@ -428,7 +428,7 @@ def _page_size(header: bytes) -> int:
 def _identity(path: Path, *, immutable: bool) -> tuple[Any, ...] | None:
     """Role, agent and time of creation of the store, or None when it is no readable store."""
     try:
-        store = _reader(path, immutable=immutable, query_only=True)
+        store = reader(path, immutable=immutable, query_only=True)
     except OpenClawError:
         return None
     try:
