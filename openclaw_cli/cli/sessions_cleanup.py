@@ -333,7 +333,8 @@ def _act(report: Report, targets: tuple[Target, ...], wanted: Options, audit: Au
                 with connection.open_write(target.sqlite_path, agent_id=target.agent_id, timeouts=timeouts) as store:
                     found = cleaning.look(store, target, wanted)
                     part.take(found)
-                    done = applying.act(store, target, found, wanted, audit)
+                    part.applied = applying.Applied()
+                    done = applying.act(store, target, found, wanted, audit, part.applied)
                     part.finish(done.applied, budget.enforce(store, target, done, wanted), store)
             elif report.is_index_named:
                 _act_on_index(part, target, wanted, audit)
@@ -356,4 +357,5 @@ def _act_on_index(part: TargetReport, target: Target, wanted: Options, audit: Au
         found = index_store.look(store, issues, wanted)
         part.take(found)
         run = IndexRun(store, wanted, audit)
+        part.applied = run.applied
         part.finish_index(run.applied, run.act(found), len(store.raw) + len(store.index.issues))

@@ -134,14 +134,16 @@ def _write(text: _Text, pieces: Iterator[bytes], place: Path | None, as_director
         return {"path": None, "bytes": size}
     path = place
     if as_directory:
-        make_dirs(place.absolute())
         path = place / f"{text.stem}.{'md' if format == 'markdown' else 'jsonl'}"
     try:
+        make_dirs(path.absolute().parent)
         with new_file(path.absolute()) as building:
             building.write(pieces)
             building.publish()
     except FileExistsError as error:
         raise RefusedError(f"{path} is there already", hint="name another file, or move that one away") from error
+    except OSError as error:
+        raise RefusedError(f"{path} cannot be written: {error.strerror}", hint="name another file") from error
     return {"path": str(path), "bytes": path.stat().st_size}
 
 

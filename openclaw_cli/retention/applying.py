@@ -55,13 +55,16 @@ class Applied:
         return Plan(self.done).counts()
 
 
-def act(store: Store, target: Target, found: Look, options: Options, audit: Audit) -> Run:
+def act(
+    store: Store, target: Target, found: Look, options: Options, audit: Audit, applied: Applied | None = None
+) -> Run:
     """Carry out what `look` decided. The caller owns the state directory, or works under SQLite's locks alone.
 
-    Raises what stops the store as a whole; what was done before stays done and is in the audit.
+    Raises what stops the store as a whole; what was done before stays done, is in the audit and in `applied`.
     """
     space.prepare_load(store)
     run = Run(store, target, options, audit)
+    run.applied = applied or run.applied
     marked = [each for each in found.plan.taken() if each.action is Action.ARCHIVE]
     for start in range(0, len(marked), BATCH_MARKS):
         run.archive_rows(marked[start : start + BATCH_MARKS], found.version)

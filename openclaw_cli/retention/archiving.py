@@ -16,7 +16,7 @@ from pathlib import Path
 
 from openclaw_cli import archive
 from openclaw_cli.durable import make_dirs, sha256_file
-from openclaw_cli.errors import CorruptError
+from openclaw_cli.errors import CorruptError, RefusedError
 from openclaw_cli.faults import Step, reached
 from openclaw_cli.retention import notes
 from openclaw_cli.retention.notes import Note
@@ -62,7 +62,12 @@ class Place:
     """A directory that archives go to. What stands in it is read once: a run does not look for what it wrote itself."""
 
     def __init__(self, directory: Path) -> None:
-        make_dirs(directory)
+        try:
+            make_dirs(directory)
+        except OSError as error:
+            raise RefusedError(
+                f"{directory} cannot be made: {error.strerror}", hint="archives need a directory to write to"
+            ) from error
         self.directory = directory
         self._names: dict[str, list[str]] = {}
         for name in sorted(os.listdir(directory)):

@@ -50,7 +50,7 @@ class TargetReport:
             "wouldMutate": self.would_mutate,
         }
         if not self.dry_run:
-            document |= {"applied": True, "appliedCount": self.after_count}
+            document |= {"applied": self.failure is None, "appliedCount": self.after_count}
         return {
             **document,
             "decisions": [*self._decisions()],
@@ -95,6 +95,9 @@ class TargetReport:
     def fail(self, error: OpenClawError) -> None:
         """What stopped this store; the others go on."""
         self.failure = error
+        if self.applied is not None:
+            # What was done before it stays done.
+            self.after_count = self.before_count - sum(each.action is Action.REMOVE for each in self.applied.done)
         self.issues.append(Issue(f"sqlite_{error.code}", "error", error.message))
 
     def counts(self) -> dict[str, int]:
@@ -148,8 +151,12 @@ class TargetReport:
     def _decisions(self) -> Iterator[dict[str, Any]]:
         if self.look is None:
             return
+        done = None if self.applied is None else {each.row.key for each in self.applied.done}
         for each in self.look.plan.decisions:
-            yield each.as_json(self.look.sizes.get(each.row.key))
+            document = each.as_json(self.look.sizes.get(each.row.key))
+            if done is not None and each.action is not Action.KEEP and each.row.key not in done:
+                document |= {"action": "keep", "reason": "not-done", "planned": str(each.reason)}
+            yield document
         for taken in self.spent.taken if self.spent is not None else ():
             yield taken.as_json()
         for one, sha256 in self.look.aged if self.applied is None else self.applied.removed_archives:

@@ -196,3 +196,20 @@ def test_a_row_that_changes_meanwhile_stays(state: Path, monkeypatch: pytest.Mon
         keys = {key for (key,) in store.execute("SELECT session_key FROM session_nodes")}
     assert "agent:main:hook:a" in keys and "agent:main:hook:b" not in keys
     assert [("row_changed", "agent:main:hook:a")] == [(one.code, one.session_key) for one in run.applied.issues]
+
+
+def test_a_run_that_fails_says_what_was_done(state: Path, cleanup: Callable[..., Any]) -> None:
+    """Archives cannot be written: rows are marked, none is removed, and the report says just that."""
+    place = state.parent / "closed"
+    place.write_text("a file where a directory should be")
+    done = cleanup("--json", "--enforce", "--archive-dir", str(place))
+    document = json.loads(done.stdout)
+    assert 12 == done.status
+    assert (False, 7, 1, 0) == (
+        document["applied"], document["afterCount"], document["archived"], document["pruned"]
+    )  # fmt: skip
+    found = {(each["action"], each["reason"]) for each in document["decisions"]}
+    assert {("archive", "age-retention"), ("keep", "not-done")} <= found
+    assert "remove" not in {action for action, _ in found}
+    text = cleanup("--enforce", "--archive-dir", str(place)).stdout
+    assert "remove agent:" not in text
