@@ -65,6 +65,7 @@ def act(
     space.prepare_load(store)
     run = Run(store, target, options, audit)
     run.applied = applied or run.applied
+    run.judged_at = found.version
     marked = [each for each in found.plan.taken() if each.action is Action.ARCHIVE]
     for start in range(0, len(marked), BATCH_MARKS):
         run.archive_rows(marked[start : start + BATCH_MARKS], found.version)
@@ -99,11 +100,12 @@ def _batches(decisions: Sequence[Decision], sizes: dict[str, int]) -> Iterator[l
 
 @dataclass(slots=True)
 class _Victim:
-    """A row with its entry as it stands, and the sessions that go with it."""
+    """A row with its entry as it stands, and the sessions that go with it; `is_whole`: everything that it has."""
 
     decision: Decision
     text: str
     sessions: list[Snapshot]
+    is_whole: bool = False
     parts: list[Part] = field(default_factory=list)
 
 
@@ -117,6 +119,8 @@ class Run:
         self._audit = audit
         self._references = References(store)
         self.applied = Applied()
+        # The version of the store's content when the rows were judged; with another one each is judged again.
+        self.judged_at = -1
 
     @cached_property
     def _place(self) -> Place:
@@ -139,14 +143,17 @@ class Run:
         done: list[Decision] = []
         with self._store.transaction():
             same = self._store.value("PRAGMA data_version") == version
+            found = removal.entries_of(self._store, [each.row.key for each in decisions])
+            marked: list[tuple[str, dict[str, Any], str]] = []
             for each in decisions:
-                entry = self._entry(each)
+                entry = found.get(each.row.key)
                 if entry is None or "archivedAt" in entry or not (same or self._as_planned(each, entry)):
                     self._changed(each)
                     continue
-                removal.archive_entry(self._store, each.row.key, entry, each.reason, self._options.now_ms)
+                marked.append((each.row.key, entry, each.reason))
                 done.append(each)
                 self._audit.add("archived", each.row.key, each.row.session_id, each.reason)
+            removal.archive_entries(self._store, marked, self._options.now_ms)
             self._audit.flush()
             reached(Step.CLEANUP_AUDITED)
         reached(Step.CLEANUP_COMMITTED)
@@ -154,9 +161,11 @@ class Run:
 
     def remove(self, batch: Sequence[Decision]) -> None:
         """Archive the sessions of a batch of rows, then delete them in one transaction."""
+        version = self._version()
         self._references.refresh()
         keys = {each.row.key for each in batch}
-        victims = [victim for each in batch if (victim := self._victim(each, keys)) is not None]
+        as_judged = version == self.judged_at
+        victims = [victim for each in batch if (victim := self._victim(each, keys, as_judged)) is not None]
         for victim in victims:
             ids = [found.session_id for found in victim.sessions]
             noted = victim.decision.row.session_id if victim.decision.row.session_id in ids else next(iter(ids), None)
@@ -171,9 +180,13 @@ class Run:
         gone: list[_Victim] = []
         with self._store.transaction():
             self._references.refresh()
+            unchanged = self._version() == version
             for victim in victims:
-                if self._delete(victim, keys):
+                if unchanged or self._is_as_it_was(victim, keys):
+                    self._delete(victim, keys)
                     gone.append(victim)
+                else:
+                    self._changed(victim.decision)
             self._tell(gone)
         reached(Step.CLEANUP_COMMITTED)
         self._references.forget_all([victim.decision.row.key for victim in gone])
@@ -247,48 +260,49 @@ class Run:
         self._audit.flush()
         reached(Step.CLEANUP_AUDITED)
 
-    def _victim(self, decision: Decision, keys: set[str]) -> _Victim | None:
+    def _victim(self, decision: Decision, keys: set[str], as_judged: bool) -> _Victim | None:
         key = decision.row.key
         sql = "SELECT entry_json FROM session_nodes WHERE session_key = ?"
         text = self._store.value(sql, (key,))
-        if text is None:
+        entry = None if text is None or as_judged else jstext.parse(text.encode("utf-8"))
+        if text is None or not (as_judged or (isinstance(entry, dict) and self._as_planned(decision, entry))):
             self._changed(decision)
             return None
         found = []
-        for session_id in removal.windows_of(self._store, key):
+        ids = removal.windows_of(self._store, key)
+        for session_id in ids:
             if not self._references.is_referenced(session_id, keys):
                 snapshot = removal.snapshot(self._store, session_id)
                 if snapshot is not None:
                     found.append(snapshot)
-        return _Victim(decision, text, found)
+        return _Victim(decision, text, found, decision.row.session_id in ids and len(found) == len(ids))
 
-    def _delete(self, victim: _Victim, keys: set[str]) -> bool:
-        """Delete a row and its sessions, unless anything is not what it was; inside the transaction."""
-        key, store = victim.decision.row.key, self._store
+    def _version(self) -> int:
+        """Of the store's content: while it is the same no other connection has committed anything."""
+        version: int = self._store.value("PRAGMA data_version")
+        return version
+
+    def _is_as_it_was(self, victim: _Victim, keys: set[str]) -> bool:
+        """Whether nobody has changed a row or its sessions since they were archived; inside the transaction."""
         sql = "SELECT entry_json FROM session_nodes WHERE session_key = ?"
-        same = store.value(sql, (key,)) == victim.text and all(
-            removal.snapshot(store, each.session_id) == each
+        return self._store.value(sql, (victim.decision.row.key,)) == victim.text and all(
+            removal.snapshot(self._store, each.session_id) == each
             and not self._references.is_referenced(each.session_id, keys)
             for each in victim.sessions
         )
-        if not same:
-            self._changed(victim.decision)
-            return False
+
+    def _delete(self, victim: _Victim, keys: set[str]) -> None:
+        """Delete a row and its sessions; inside the transaction."""
+        key, store = victim.decision.row.key, self._store
         for part in victim.parts:
             if self._options.archive_dir is None:
                 archiving.record(store, part, key, self._options.now_ms)
+        if victim.is_whole:
+            removal.delete_whole(store, key, [each.session_id for each in victim.sessions])
+            return
         for each in victim.sessions:
             removal.delete_session(store, each.session_id)
         removal.delete_key(store, key, self._references, keys)
-        return True
-
-    def _entry(self, decision: Decision) -> dict[str, Any] | None:
-        sql = "SELECT entry_json FROM session_nodes WHERE session_key = ? AND entry_valid = 1"
-        text = self._store.value(sql, (decision.row.key,))
-        if text is None:
-            return None
-        entry = jstext.parse(text.encode("utf-8"))
-        return entry if isinstance(entry, dict) else None
 
     def _as_planned(self, decision: Decision, entry: dict[str, Any]) -> bool:
         """Whether the row is still the one that was judged: nobody used it and no run of it goes on."""

@@ -125,8 +125,12 @@ def row_of(key: str, entry: Mapping[str, Any]) -> Row:
 
 def activity_ms(entry: Mapping[str, Any]) -> float:
     """The latest of the four times that tell when a session was used; 0 where there is none."""
-    names = ("lastInteractionAt", "lastActivityAt", "sessionStartedAt", "updatedAt")
-    return max((number(entry.get(name)) or 0 for name in names), default=0)
+    latest: float = 0
+    for name in ("lastInteractionAt", "lastActivityAt", "sessionStartedAt", "updatedAt"):
+        found = entry.get(name)
+        if found is not None and (value := number(found)) is not None and value > latest:
+            latest = value
+    return latest
 
 
 def protection(kind: Key, entry: Mapping[str, Any]) -> str | None:

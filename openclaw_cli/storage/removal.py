@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import apsw
+
 from openclaw_cli import jstext
 from openclaw_cli.storage import events, sessions, trajectories
 from openclaw_cli.storage.connection import Store
@@ -175,6 +177,15 @@ def delete_session(store: Store, session_id: str) -> None:
     store.execute("DELETE FROM session_windows WHERE session_id = ?", (session_id,))
 
 
+def delete_whole(store: Store, session_key: str, session_ids: Iterable[str]) -> None:
+    """Delete a node with all its sessions, to which nobody else refers: what hangs on them goes with the node."""
+    for session_id in session_ids:
+        # The search index is not reached by foreign keys.
+        store.execute("DELETE FROM session_transcript_fts_rows WHERE session_id = ?", (session_id,))
+    store.execute("DELETE FROM session_goal_operations WHERE session_key = ?", (session_key,))
+    store.execute("DELETE FROM session_nodes WHERE session_key = ?", (session_key,))
+
+
 def delete_key(store: Store, session_key: str, references: References, without: Collection[str]) -> None:
     """Delete a node whose unreferenced sessions are gone already.
 
@@ -182,7 +193,8 @@ def delete_key(store: Store, session_key: str, references: References, without: 
     as a placeholder: it has history then, but no current session.
     """
     sql = "SELECT current_session_id FROM session_nodes WHERE session_key = ?"
-    shared = {store.value(sql, (session_key,)), *windows_of(store, session_key)}
+    left = windows_of(store, session_key)
+    shared = {store.value(sql, (session_key,)), *left}
     for session_id in sorted(shared):
         heirs = references.others(session_id, without)
         if heirs:
@@ -191,15 +203,16 @@ def delete_key(store: Store, session_key: str, references: References, without: 
                 (heirs[0], session_id, session_key),
             )
             sessions.refresh_window(store, session_id)
-    left = store.execute(
-        "SELECT session_id, updated_at FROM session_windows WHERE session_key = ? ORDER BY updated_at DESC, session_id",
-        (session_key,),
-    ).fetchone()
+    newest = None
+    if left:
+        order = "ORDER BY updated_at DESC, session_id"
+        sql = f"SELECT session_id, updated_at FROM session_windows WHERE session_key = ? {order}"
+        newest = store.execute(sql, (session_key,)).fetchone()
     store.execute("DELETE FROM session_goal_operations WHERE session_key = ?", (session_key,))
-    if left is None:
+    if newest is None:
         store.execute("DELETE FROM session_nodes WHERE session_key = ?", (session_key,))
     else:
-        _make_placeholder(store, session_key, *left)
+        _make_placeholder(store, session_key, *newest)
 
 
 _SIDE_TABLES = (
@@ -232,17 +245,33 @@ def _make_placeholder(store: Store, session_key: str, session_id: str, updated_a
     store.execute("UPDATE session_nodes SET entry_valid = -1 WHERE session_key = ?", (session_key,))
 
 
-def archive_entry(store: Store, session_key: str, entry: Mapping[str, Any], reason: str, now_ms: int) -> None:
-    """Mark a row as archived, as OpenClaw does it: neither its time nor its sessions change (cleanup §5)."""
-    archived = {
-        name: value for name, value in entry.items() if name not in ("archivedBy", "archivedAt", "archiveReason")
-    }
-    archived |= {"archivedAt": now_ms, "archiveReason": reason}
-    text = jstext.dumps(archived).decode("utf-8")
-    store.execute(
-        "UPDATE session_nodes SET entry_json = ?, archived_at = ? WHERE session_key = ?", (text, now_ms, session_key)
+def entries_of(store: Store, session_keys: list[str]) -> dict[str, dict[str, Any]]:
+    """Key → entry, of those of the keys whose rows are valid."""
+    sql = (
+        "SELECT session_key, entry_json FROM session_nodes"
+        " WHERE entry_valid = 1 AND session_key IN (SELECT value FROM carray(?))"
     )
-    store.execute("UPDATE session_nodes SET entry_valid = 1 WHERE session_key = ?", (session_key,))
+    found = {}
+    for key, text in store.execute(sql, (apsw.carray(tuple(session_keys)),)):
+        entry = jstext.parse(text.encode("utf-8"))
+        if isinstance(entry, dict):
+            found[key] = entry
+    return found
+
+
+def archive_entries(store: Store, rows: Iterable[tuple[str, Mapping[str, Any], str]], now_ms: int) -> None:
+    """Mark rows (key, entry, reason) as archived, as OpenClaw does: neither time nor sessions change (cleanup §5)."""
+    changed = [(_archived(entry, reason, now_ms), now_ms, key) for key, entry, reason in rows]
+    store.executemany("UPDATE session_nodes SET entry_json = ?, archived_at = ? WHERE session_key = ?", changed)
+    # Triggers have set it to 0 with the entry, so it needs a statement of its own.
+    keys = [(key,) for _, _, key in changed]
+    store.executemany("UPDATE session_nodes SET entry_valid = 1 WHERE session_key = ?", keys)
+
+
+def _archived(entry: Mapping[str, Any], reason: str, now_ms: int) -> str:
+    gone = ("archivedBy", "archivedAt", "archiveReason")
+    archived = {name: value for name, value in entry.items() if name not in gone}
+    return jstext.dumps(archived | {"archivedAt": now_ms, "archiveReason": reason}).decode("utf-8")
 
 
 def analyze(store: Store) -> None:
