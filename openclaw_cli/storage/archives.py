@@ -27,14 +27,18 @@ class Row:
 def insert(store: Store, row: Row, stream: BinaryIO, now_ms: int, *, reason: str = "deleted") -> None:
     """Add a row whose file is published already; one of the same session and past is replaced by it.
 
-    The blob is copied in blocks, so that memory does not grow with the archive. Inside the caller's transaction.
+    A large blob is copied in blocks, so that memory does not grow with the archive. Inside the caller's transaction.
     """
+    is_small = row.size_bytes <= _BLOCK_BYTES
+    blob = stream.read() if is_small else row.size_bytes
     store.execute(
         "INSERT OR REPLACE INTO session_transcript_archives(session_id, generation, session_key, reason, encoding,"
-        " archive_blob, archive_sha256, archive_name, created_at, published_at) VALUES (?, ?, ?, ?, 'zstd',"
-        " zeroblob(?), ?, ?, ?, ?)",
-        (row.session_id, row.generation, row.session_key, reason, row.size_bytes, row.sha256, row.name, now_ms, now_ms),
+        f" archive_blob, archive_sha256, archive_name, created_at, published_at) VALUES (?, ?, ?, ?, 'zstd',"
+        f" {'?' if is_small else 'zeroblob(?)'}, ?, ?, ?, ?)",
+        (row.session_id, row.generation, row.session_key, reason, blob, row.sha256, row.name, now_ms, now_ms),
     )
+    if is_small:
+        return
     rowid = store.connection.last_insert_rowid()
     with store.connection.blob_open("main", "session_transcript_archives", "archive_blob", rowid, True) as blob:
         while block := stream.read(_BLOCK_BYTES):

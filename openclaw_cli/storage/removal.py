@@ -110,6 +110,7 @@ class References:
         self._version = -1
         self._keys: dict[str, set[str]] = {}
         self._held: set[str] = set()
+        self._cold: set[str] = set()
 
     def refresh(self) -> None:
         """Read all entries, unless they are known to be unchanged. Call it in the transaction that deletes."""
@@ -124,6 +125,8 @@ class References:
                 self._held.add(key)
             for session_id in {current} | _ids_of(text):
                 self._keys.setdefault(session_id, set()).add(key)
+        cold = self._store.execute("SELECT session_id FROM session_transcript_cold_archives")
+        self._cold = {session_id for (session_id,) in cold}
         self._version = version
 
     def forget(self, key: str) -> None:
@@ -154,8 +157,7 @@ class References:
         owner = self._store.value(sql, (session_id,))
         if owner in self._held and owner not in without and owner not in released:
             return True
-        cold = "SELECT 1 FROM session_transcript_cold_archives WHERE session_id = ?"
-        return self._store.value(cold, (session_id,)) is not None
+        return session_id in self._cold
 
 
 def _ids_of(text: str) -> set[str]:
