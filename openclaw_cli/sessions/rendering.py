@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -104,13 +105,11 @@ def markdown(events: Iterator[Any], title: str, *, everything: bool) -> Iterator
                 continue
             yield f"\n## {one.who} · {one.clock().strip() or 'no time'}\n"
             text = one.text.rstrip("\n")
-            fence = "`" * max(3, _longest_run(text) + 1)
-            yield f"\n{fence}\n{text}\n{fence}\n" if one.who in ("call", "result") else f"\n{text}\n"
+            yield _fenced(text) if one.who in ("call", "result") else f"\n{text}\n"
 
 
-def _longest_run(text: str) -> int:
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return longest
+def _fenced(text: str) -> str:
+    """As a code block, with a fence that is longer than any in the text."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"\n{fence}\n{text}\n{fence}\n"
