@@ -17,8 +17,8 @@ from openclaw_cli.config.paths import agent_target
 from openclaw_cli.errors import Exit, Issue, OpenClawError, UsageError, status_of
 
 if TYPE_CHECKING:
-    from openclaw_cli.fixing.removing import Agent, Removal
     from openclaw_cli.gateway.client import Gateway
+    from openclaw_cli.sessions.agents import Agent, Removal
 
 
 def register(app: typer.Typer) -> None:
@@ -44,11 +44,11 @@ def register(app: typer.Typer) -> None:
 
 def list_agents(common: Common) -> int:
     """List the agents of the configuration, and those that only have a directory, with what there is of each."""
-    from openclaw_cli.fixing import removing
+    from openclaw_cli.sessions import agents
 
     config = common.config()
     ownership.judge_remote(common, config, writes=False)
-    found = [(agent, _sessions(common, config, agent)) for agent in removing.every(config, common.state_dir)]
+    found = [(agent, _sessions(common, config, agent)) for agent in agents.every(config, common.state_dir)]
     if common.json:
         output.write_list([{**agent.as_json(), "sessions": count} for agent, count in found])
     else:
@@ -119,7 +119,7 @@ class _Report:
         if self.dry_run:
             for path in removal.moves:
                 yield f"would move to the trash: {path}"
-            for edit in removal.edits:
+            for edit in removal.unlisting.edits:
                 yield f"would change {'.'.join(edit.keys)} in openclaw.json"
         for one in removal.removed:
             yield f"{one['method']}: {one['path']}" + (f" -> {one['trash']}" if "trash" in one else "")
@@ -145,25 +145,25 @@ def delete(
     and can be moved back; openclaw.json keeps a backup beside it. A workspace that others use, or that lies elsewhere,
     stays. The default agent, the only one and main cannot be deleted.
     """
-    from openclaw_cli.fixing import removing
     from openclaw_cli.retention.audit import Audit
+    from openclaw_cli.sessions import agents
 
     config = common.config()
     report = _Report(common.dry_run)
     if common.dry_run:
         ownership.judge_remote(common, config, writes=False)
-        report.removal = removing.decide(config, common.state_dir, agent)
+        report.removal = agents.decide(config, common.state_dir, agent)
         output.emit(report.as_json(), report.text(), common)
         return int(report.status())
     if not yes:
         _confirm(common, agent)
 
     def act() -> _Report:
-        report.removal = removing.decide(config, common.state_dir, agent)
+        report.removal = agents.decide(config, common.state_dir, agent)
         audit = Audit(common.state_dir, common.now_ms)
         audit.add("agent-removed", None, None, f"agents delete {report.removal.agent.agent_id}")
         audit.flush()
-        removing.act(report.removal, config, common.state_dir, common.now_ms)
+        agents.act(report.removal, config, common.state_dir, common.now_ms)
         for one in report.removal.failed:
             message = f"{one['path']} cannot be moved: {one['reason']}; openclaw.json was not changed"
             report.issues.append(Issue("agent_kept", "error", message))
@@ -172,7 +172,7 @@ def delete(
     allowed = {"assume_stopped": assume_stopped, "allow_owner": allow_owner}
     targets = tuple(
         agent_target(config, common.state_dir, one.agent_id, environment())
-        for one in removing.every(config, common.state_dir)
+        for one in agents.every(config, common.state_dir)
     )
     delegation.run(common, config, targets, act, lambda gateway: _asked(gateway, common, report, agent), allowed)
     output.emit(report.as_json(), report.text(), common)

@@ -17,7 +17,9 @@ from typing import Any
 
 from openclaw_cli.config.json5_spans import Member, Node, NotEditableError, member_of, parse
 from openclaw_cli.config.openclaw_json import parse_text
+from openclaw_cli.durable import replace_file
 from openclaw_cli.errors import ConfigError
+from openclaw_cli.faults import Step, reached
 
 Keys = tuple[str, ...]
 
@@ -170,3 +172,19 @@ def _inserted(text: str, owner: Node, key: str, value: str) -> str:
 def real_path(path: Path) -> Path:
     """The file itself where its name is a symbolic link: the link stays."""
     return Path(os.path.realpath(path))
+
+
+def with_backup(path: Path, before: bytes, after: bytes, stamp: int) -> Path:
+    """Write `after` in place of `before`, which is kept beside it under a name that nobody has; gives that name.
+
+    Raises what `replace_file` raises; the file stays as it is then.
+    """
+    mode = os.stat(path).st_mode & 0o777
+    backup, number = path.with_name(f"{path.name}.bak-{stamp}"), 0
+    while backup.exists():
+        number += 1
+        backup = path.with_name(f"{path.name}.bak-{stamp}.{number}")
+    replace_file(backup, before, mode=mode)
+    reached(Step.FIX_CONFIG_BACKED_UP)
+    replace_file(path, after, mode=mode)
+    return backup

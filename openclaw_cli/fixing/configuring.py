@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_cli.config import Config
-from openclaw_cli.config.editing import Edit, Insert, Remove, Rename, Replace, edited, real_path
+from openclaw_cli.config.editing import Edit, Insert, Remove, Rename, Replace, edited, real_path, with_backup
 from openclaw_cli.config.json5_spans import NotEditableError
 from openclaw_cli.config.openclaw_json import parse_text
 from openclaw_cli.config.own import FILE_NAME, with_settings
@@ -95,12 +95,7 @@ def act(plan: ConfigPlan, stamp: int) -> Path | None:
             raise RefusedError(f"{plan.own_path} changed meanwhile", hint="run this again", code="source_changed")
         replace_file(plan.own_path, plan.own_after, mode=_mode_of(plan.own_path, plan.path))
         reached(Step.FIX_OWN_CONFIG_WRITTEN)
-    backup = _free_name(plan.path, stamp)
-    mode = _mode_of(plan.path, plan.path)
-    replace_file(backup, plan.before, mode=mode)
-    reached(Step.FIX_CONFIG_BACKED_UP)
-    replace_file(plan.path, plan.after, mode=mode)
-    return backup
+    return with_backup(plan.path, plan.before, plan.after, stamp)
 
 
 def _elsewhere(config: Config, document: Any) -> list[tuple[Change, str, str]]:
@@ -137,14 +132,6 @@ def _bytes_of(path: Path) -> bytes:
 
 def _mode_of(path: Path, fallback: Path) -> int:
     return os.stat(path if path.exists() else fallback).st_mode & 0o777
-
-
-def _free_name(path: Path, stamp: int) -> Path:
-    backup, number = path.with_name(f"{path.name}.bak-{stamp}"), 0
-    while backup.exists():
-        number += 1
-        backup = path.with_name(f"{path.name}.bak-{stamp}.{number}")
-    return backup
 
 
 def as_json(plan: ConfigPlan, backup: Path | None) -> Mapping[str, Any]:

@@ -158,3 +158,47 @@ def test_by_a_gateway(state: Path, run_cli: Callable[..., Any], fixtures: Path) 
     assert "gateway" == document["transport"] and done["payload"]["agentId"] == document["agentId"]
     assert {"agentId": "ops", "deleteFiles": True} == gateway.requests[1]["params"]
     assert (3 if done["payload"].get("failed") else 0) == found.status
+
+
+EVERYWHERE = """{ // kept
+  agents: {
+    ownership: "explicit",
+    defaults: { heartbeat: { agentId: "ops", every: "5m" }, systemAgent: { agentId: "ops" },
+      subagents: { allowAgents: ["lab", "ops"] } },
+    entries: { main: {}, ops: {}, lab: { subagents: { allowAgents: ["ops", "main"] } } },
+  },
+  talk: { agentId: "ops" },
+  broadcast: { strategy: "parallel", "peer:1": ["ops", "lab"], "peer:2": { agents: ["ops"] } },
+  hooks: { allowedAgentIds: ["ops"], mappings: [ { agentId: "ops" }, { agentId: "lab" } ] },
+}
+"""
+
+
+def test_no_reference_stays_behind(state: Path, run: Callable[..., Any]) -> None:
+    """OpenClaw refuses a configuration that names an agent which it does not know."""
+    (state / "openclaw.json").write_text(EVERYWHERE)
+    status, document = run("delete", "ops", "--yes")
+    assert 0 == status, document
+    cleared = ["agents.defaults.systemAgent.agentId", "talk.agentId", "agents.defaults.heartbeat"]
+    assert cleared == document["clearedOwnerRefs"]
+    assert "ops" not in (state / "openclaw.json").read_text()
+    assert "// kept" in (state / "openclaw.json").read_text()
+
+
+def test_the_last_agent_keeps_its_workspace(state: Path, run: Callable[..., Any]) -> None:
+    """Alone it would have another one by default."""
+    (state / "openclaw.json").write_text('{ agents: { ownership: "explicit", entries: { main: {}, ops: {} } } }')
+    (state / "agents/lab").rename(state / "aside")
+    before = {one["id"]: one["workspace"] for one in run("list")[1]}
+    assert 0 == run("delete", "ops", "--yes")[0]
+    assert [before["main"]] == [one["workspace"] for one in run("list")[1]]
+
+
+def test_directories_of_others_do_not_move(state: Path, run: Callable[..., Any]) -> None:
+    """An agentDir that is another agent's, or around one, a workspace that is a part of the state itself."""
+    for stated in ("agents/lab/agent", "agents/lab", "agents", "state"):
+        entry = f"agentDir: {json.dumps(str(state / stated))}, workspace: {json.dumps(str(state / stated))}"
+        (state / "openclaw.json").write_text(LISTED.replace('name: "Operations"', entry))
+        done = run("delete", "ops", "--dry-run")[1]
+        assert {"workspaceRetained": True}.items() <= done.items()
+        assert [str(state / "agents/ops")] == done["moves"]

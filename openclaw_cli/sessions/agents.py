@@ -8,17 +8,18 @@ it: a run that is cut is completed by the next one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openclaw_cli.config import Config
-from openclaw_cli.config.editing import Edit, Remove, Replace, edited, real_path
+from openclaw_cli.config import Config, roster
+from openclaw_cli.config.editing import edited, real_path, with_backup
 from openclaw_cli.config.json5_spans import NotEditableError
 from openclaw_cli.config.openclaw_json import parse_text
 from openclaw_cli.config.paths import agents_on_disk, normalize_agent_id
-from openclaw_cli.durable import fsync_dir, make_dirs, replace_file
+from openclaw_cli.config.roster import Unlisting
+from openclaw_cli.durable import fsync_dir, make_dirs
 from openclaw_cli.errors import NotFoundError, RefusedError, escaped
 
 TRASH = ("openclaw-cli", "trash")
@@ -53,14 +54,12 @@ class Agent:
 
 @dataclass(slots=True)
 class Removal:
-    """What becomes of one agent; OpenClaw's members in `as_json`. `edits`: of `openclaw.json`, in order."""
+    """What becomes of one agent; OpenClaw's members in `as_json`. `unlisting`: edits of `openclaw.json`, in order."""
 
     agent: Agent
     shared_with: list[str] = field(default_factory=list)
     moves: list[Path] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
-    removed_bindings: int = 0
-    removed_allow: int = 0
+    unlisting: Unlisting = field(default_factory=Unlisting)
     removed: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     backup: Path | None = None
@@ -82,8 +81,10 @@ class Removal:
             **shared,
             "agentDir": str(self.agent.agent_dir),
             "sessionsDir": str(self.agent.sessions_dir),
-            "removedBindings": self.removed_bindings,
-            "removedAllow": self.removed_allow,
+            "removedBindings": self.unlisting.removed_bindings,
+            "removedAllow": self.unlisting.removed_allow,
+            **({"clearedOwnerRefs": self.unlisting.cleared} if self.unlisting.cleared else {}),
+            "moves": [str(path) for path in self.moves],
             "removed": self.removed,
             "failed": self.failed,
             "dryRun": dry_run,
@@ -110,20 +111,10 @@ def _agent(config: Config, state_dir: Path, agent_id: str) -> Agent:
         Path(os.path.expanduser(stated)) if isinstance(stated, str) and stated.strip() else default,
         Path(os.path.expanduser(agent_dir)) if isinstance(agent_dir, str) and agent_dir.strip() else base / "agent",
         base / "sessions",
-        len(_bindings(config, agent_id)),
+        roster.bindings_of(config.openclaw(), agent_id),
         agent_id == config.default_agent,
         config.roster_is_explicit and agent_id in config.agents,
     )
-
-
-def _bindings(config: Config, agent_id: str) -> list[Mapping[str, Any]]:
-    bindings = config.openclaw().get("bindings")
-    return [one for one in bindings if _is_of(one, agent_id)] if isinstance(bindings, list) else []
-
-
-def _is_of(binding: Any, agent_id: str) -> bool:
-    stated = binding.get("agentId") if isinstance(binding, Mapping) else None
-    return isinstance(stated, str) and normalize_agent_id(stated) == agent_id
 
 
 def decide(config: Config, state_dir: Path, agent_id: str) -> Removal:
@@ -143,18 +134,24 @@ def decide(config: Config, state_dir: Path, agent_id: str) -> Removal:
     removal.shared_with = [
         one.agent_id for one in agents if one is not agent and _overlap(one.workspace, agent.workspace)
     ]
-    base = state_dir / "agents" / agent.agent_id
-    removal.moves = [path for path in (base, agent.agent_dir) if path.exists() and not _inside(path, base)]
-    if not removal.shared_with and _inside(agent.workspace, state_dir) and agent.workspace.exists():
-        removal.moves.append(agent.workspace)
-    removal.edits = [*_edits(config, agent.agent_id, removal)]
+    removal.moves = [*_moves(agent, agents, removal.shared_with, state_dir)]
+    removal.unlisting = roster.unlisted(config.openclaw(), agent.agent_id, _survivor_workspace(config, agents, agent))
     _require_editable(config, removal)
     return removal
 
 
-def _inside(path: Path, place: Path) -> bool:
-    """Whether a path lies below a place; the place itself does not."""
-    return os.path.realpath(path).startswith(os.path.realpath(place) + os.sep)
+def _moves(agent: Agent, agents: list[Agent], shared_with: list[str], state_dir: Path) -> Iterator[Path]:
+    """What goes to the trash: only directories of this state, and none that another agent uses."""
+    base = state_dir / "agents" / agent.agent_id
+    if base.exists():
+        yield base
+    others = [place for one in agents if one is not agent for place in (one.agent_dir, one.sessions_dir)]
+    apart = not _overlap(base, agent.agent_dir) and not any(_overlap(agent.agent_dir, place) for place in others)
+    if apart and agent.agent_dir.exists() and _overlap(agent.agent_dir, state_dir / "agents"):
+        yield agent.agent_dir
+    is_own = agent.workspace.parent == state_dir and agent.workspace.name.startswith("workspace")
+    if is_own and not shared_with and agent.workspace.exists():
+        yield agent.workspace
 
 
 def _overlap(left: Path, right: Path) -> bool:
@@ -163,68 +160,31 @@ def _overlap(left: Path, right: Path) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _edits(config: Config, agent_id: str, removal: Removal) -> Iterator[Edit]:
-    document = config.openclaw()
-    agents = document.get("agents")
-    agents = agents if isinstance(agents, Mapping) else {}
-    entries, listed = agents.get("entries"), agents.get("list")
-    if isinstance(entries, Mapping):
-        for key in entries:
-            if normalize_agent_id(str(key)) == agent_id:
-                yield Remove(("agents", "entries", key))
-    elif isinstance(listed, list):
-        kept = [
-            one
-            for one in listed
-            if not (isinstance(one, Mapping) and normalize_agent_id(str(one.get("id") or "")) == agent_id)
-        ]
-        if len(kept) < len(listed):
-            yield Replace(("agents", "list"), kept)
-    bindings = document.get("bindings")
-    if isinstance(bindings, list) and (left := [one for one in bindings if not _is_of(one, agent_id)]) != bindings:
-        removal.removed_bindings = len(bindings) - len(left)
-        yield Replace(("bindings",), left)
-    allowed = _at(document, "tools", "agentToAgent", "allow")
-    if isinstance(allowed, list) and agent_id in allowed:
-        left = [one for one in allowed if one != agent_id]
-        removal.removed_allow = len(allowed) - len(left)
-        yield Replace(("tools", "agentToAgent", "allow"), left)
-
-
-def _at(document: Mapping[str, Any], *names: str) -> Any:
-    value: Any = document
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+def _survivor_workspace(config: Config, agents: list[Agent], agent: Agent) -> str | None:
+    """The workspace of the only agent left: alone it would have another one, unless it is named."""
+    left = [one for one in agents if one is not agent and one.configured]
+    if len(left) != 1 or left[0].is_default or config.agent_setting(left[0].agent_id, "workspace"):
+        return None
+    return str(left[0].workspace)
 
 
 def _require_editable(config: Config, removal: Removal) -> None:
     """Raises `RefusedError` when the edits cannot be made in the file itself."""
-    if not removal.edits:
+    edits = removal.unlisting.edits
+    if not edits:
         return
     path = real_path(config.openclaw_path)
     data = path.read_bytes()
     try:
-        # An edit of what an included file has, or of a text with a variable in it, would change its meaning.
-        written = parse_text(data, path)
-        for edit in removal.edits:
-            _same(written, config.openclaw(), edit.keys)
-        edited(data, removal.edits, path)
+        for name in roster.same_here(parse_text(data, path), config.openclaw(), edits):
+            raise NotEditableError(f"{name} stands in an included file, or names a variable")
+        edited(data, edits, path)
     except NotEditableError as error:
         raise RefusedError(
             f"{path} cannot be edited safely: {error}; nothing was changed",
-            hint=f"take agent {removal.agent.agent_id} and its bindings out by hand, then run this again",
+            hint=f"take agent {removal.agent.agent_id} out by hand, wherever it is named, then run this again",
             code="config_edit_by_hand",
         ) from error
-
-
-def _same(written: Any, read: Any, keys: tuple[str, ...]) -> None:
-    for key in keys[:-1]:
-        written = written.get(key) if isinstance(written, Mapping) else None
-        read = read.get(key) if isinstance(read, Mapping) else None
-    name = keys[-1]
-    if not isinstance(written, Mapping) or not isinstance(read, Mapping) or written.get(name) != read.get(name):
-        raise NotEditableError(f"{'.'.join(keys)} stands in an included file, or names a variable")
 
 
 def act(removal: Removal, config: Config, state_dir: Path, now_ms: int) -> None:
@@ -235,14 +195,11 @@ def act(removal: Removal, config: Config, state_dir: Path, now_ms: int) -> None:
     for path in (removal.agent.agent_dir, removal.agent.sessions_dir):
         if not any(path == moved or moved in path.parents for moved in removal.moves):
             removal.removed.append({"path": str(path), "method": "missing"})
-    if removal.failed or not removal.edits:
+    if removal.failed or not removal.unlisting.edits:
         return
     path = real_path(config.openclaw_path)
     data = path.read_bytes()
-    mode = path.stat().st_mode & 0o777
-    removal.backup = path.with_name(f"{path.name}.bak-{now_ms}")
-    replace_file(removal.backup, data, mode=mode)
-    replace_file(path, edited(data, removal.edits, path), mode=mode)
+    removal.backup = with_backup(path, data, edited(data, removal.unlisting.edits, path), now_ms)
 
 
 def _move(path: Path, trash: Path, removal: Removal) -> None:
