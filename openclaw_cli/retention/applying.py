@@ -183,7 +183,8 @@ class Run:
             unchanged = self._version() == version
             for victim in victims:
                 if unchanged or self._is_as_it_was(victim, keys):
-                    self._delete(victim, keys)
+                    # A session that somebody has begun since has no archive: the whole may go only where nobody has.
+                    self._delete(victim, keys, whole=victim.is_whole and unchanged)
                     gone.append(victim)
                 else:
                     self._changed(victim.decision)
@@ -264,8 +265,7 @@ class Run:
         key = decision.row.key
         sql = "SELECT entry_json FROM session_nodes WHERE session_key = ?"
         text = self._store.value(sql, (key,))
-        entry = None if text is None or as_judged else jstext.parse(text.encode("utf-8"))
-        if text is None or not (as_judged or (isinstance(entry, dict) and self._as_planned(decision, entry))):
+        if text is None or not (as_judged or self._is_as_planned(decision, text)):
             self._changed(decision)
             return None
         found = []
@@ -283,26 +283,35 @@ class Run:
         return version
 
     def _is_as_it_was(self, victim: _Victim, keys: set[str]) -> bool:
-        """Whether nobody has changed a row or its sessions since they were archived; inside the transaction."""
+        """Whether a row is the one that was judged, and its sessions those that were archived; in the transaction.
+
+        The row may have changed before it was read for its archive, so that the text alone tells nothing.
+        """
         sql = "SELECT entry_json FROM session_nodes WHERE session_key = ?"
-        return self._store.value(sql, (victim.decision.row.key,)) == victim.text and all(
+        if self._store.value(sql, (victim.decision.row.key,)) != victim.text:
+            return False
+        return self._is_as_planned(victim.decision, victim.text) and all(
             removal.snapshot(self._store, each.session_id) == each
             and not self._references.is_referenced(each.session_id, keys)
             for each in victim.sessions
         )
 
-    def _delete(self, victim: _Victim, keys: set[str]) -> None:
+    def _delete(self, victim: _Victim, keys: set[str], *, whole: bool) -> None:
         """Delete a row and its sessions; inside the transaction."""
         key, store = victim.decision.row.key, self._store
         for part in victim.parts:
             if self._options.archive_dir is None:
                 archiving.record(store, part, key, self._options.now_ms)
-        if victim.is_whole:
+        if whole:
             removal.delete_whole(store, key, [each.session_id for each in victim.sessions])
             return
         for each in victim.sessions:
             removal.delete_session(store, each.session_id)
         removal.delete_key(store, key, self._references, keys)
+
+    def _is_as_planned(self, decision: Decision, text: str) -> bool:
+        entry = jstext.parse(text.encode("utf-8"))
+        return isinstance(entry, dict) and self._as_planned(decision, entry)
 
     def _as_planned(self, decision: Decision, entry: dict[str, Any]) -> bool:
         """Whether the row is still the one that was judged: nobody used it and no run of it goes on."""

@@ -58,7 +58,9 @@ class Audit:
         is_new = not self.path.exists()
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            view = memoryview(b"".join(self._lines))
+            # A run that was cut has left half a line; without an end of its own it would spoil the next one.
+            torn = b"" if is_new or self._ends_a_line() else b"\n"
+            view = memoryview(torn + b"".join(self._lines))
             while view:
                 view = view[os.write(descriptor, view) :]
             sync_file(descriptor)
@@ -68,6 +70,13 @@ class Audit:
             adopt_owner(self.path)
             fsync_dir(self.path.parent)
         self._lines.clear()
+
+    def _ends_a_line(self) -> bool:
+        with self.path.open("rb") as stream:
+            if stream.seek(0, os.SEEK_END) == 0:
+                return True
+            stream.seek(-1, os.SEEK_END)
+            return stream.read(1) == b"\n"
 
     def _rotate(self) -> None:
         if not self.path.exists() or self.path.stat().st_size < MOST_BYTES:

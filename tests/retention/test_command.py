@@ -11,7 +11,7 @@ import archived_states as states
 import legacy_state as legacy
 import pytest
 
-from openclaw_cli.storage import connection, events
+from openclaw_cli.storage import connection, events, verify
 from openclaw_cli.storage.sessions import write_entry
 
 NOW_MS = 1_796_000_000_000
@@ -213,3 +213,87 @@ def test_a_run_that_fails_says_what_was_done(state: Path, cleanup: Callable[...,
     assert "remove" not in {action for action, _ in found}
     text = cleanup("--enforce", "--archive-dir", str(place)).stdout
     assert "remove agent:" not in text
+
+
+@pytest.fixture
+def watched(state: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Carry out a cleanup while `meanwhile` happens once, when a function of a module is called; gives the run."""
+    from openclaw_cli.config import Target
+    from openclaw_cli.migration.plan import Rules
+    from openclaw_cli.retention import applying, cleaning
+    from openclaw_cli.retention.audit import Silent
+    from openclaw_cli.retention.settings import Maintenance
+
+    path = state / "agents/main/agent/openclaw-agent.sqlite"
+    target = Target("main", state / "agents/main/sessions/sessions.json", path, state / "agents/main/sessions", state)
+
+    def run(module: Any, name: str, meanwhile: Callable[[connection.Store], None]) -> tuple[Any, set[str]]:
+        real, left = getattr(module, name), [meanwhile]
+
+        def wrapped(*arguments: Any) -> Any:
+            if left:
+                with connection.open_write(path, agent_id="main") as other, other.transaction():
+                    left.pop()(other)
+            return real(*arguments)
+
+        with connection.open_write(path, agent_id="main") as store:
+            found = cleaning.look(store, target, cleaning.Options(Rules(), Maintenance(), NOW_MS))
+            monkeypatch.setattr(module, name, wrapped)
+            made = applying.act(store, target, found, cleaning.Options(Rules(), Maintenance(), NOW_MS),
+                                Silent(state, NOW_MS))  # fmt: skip
+            keys = {key for (key,) in store.execute("SELECT session_key FROM session_nodes")}
+        assert not left
+        return made, keys
+
+    return run
+
+
+def use(store: connection.Store) -> None:
+    """Somebody goes on with an old session."""
+    entry = {"sessionId": legacy.sid(2), "updatedAt": NOW_MS}
+    write_entry(store, "agent:main:hook:a", entry, now_ms=NOW_MS)
+
+
+def test_a_row_that_was_used_since_the_plan_stays(watched: Callable[..., Any]) -> None:
+    """Before its batch is read, and in the middle of that: between the look at the version and the look at the row."""
+    from openclaw_cli.storage import removal
+
+    made, keys = watched(removal, "windows_of", use)
+    assert "agent:main:hook:a" in keys and "agent:main:hook:b" not in keys
+    assert ["row_changed"] == [one.code for one in made.applied.issues]
+
+
+def test_a_row_that_was_used_before_its_batch_stays(watched: Callable[..., Any]) -> None:
+    """After the plan, before anything is removed."""
+    from openclaw_cli.retention import applying
+
+    made, keys = watched(applying.space, "prepare_load", use)
+    assert "agent:main:hook:a" in keys and "agent:main:hook:b" not in keys
+    assert ["row_changed"] == [one.code for one in made.applied.issues]
+
+
+def test_a_session_that_began_meanwhile_stays(state: Path, watched: Callable[..., Any]) -> None:
+    """Events of a new session under a key that goes: they have no archive, and so they are kept as its history."""
+    from openclaw_cli.retention import archiving
+
+    def begin(store: connection.Store) -> None:
+        rows = legacy.turns("newone01", 3)
+        pairs = [(legacy.line(row), row) for row in rows]
+        events.append(store, "agent:main:hook:a", "newone01", pairs, now_ms=NOW_MS)
+
+    _, keys = watched(archiving, "write_parts", begin)
+    assert "agent:main:hook:a" in keys
+    with connection.open_read(state / "agents/main/agent/openclaw-agent.sqlite", temporary_tables=True) as store:
+        assert 4 == len(list(events.stream(store, "newone01")))
+        assert [] == [*verify.integrity(store), *verify.verify(store)]
+
+
+def test_half_a_line_of_the_audit_spoils_no_other(state: Path, cleanup: Callable[..., Any]) -> None:
+    """What a run that was cut has left ends there."""
+    audit = state / "openclaw-cli/audit.jsonl"
+    audit.parent.mkdir()
+    audit.write_bytes(b'{"time":1,"event":"remo')
+    assert 0 == cleanup("--enforce").status
+    lines = audit.read_bytes().splitlines()
+    assert b'{"time":1,"event":"remo' == lines[0]
+    assert all("event" in json.loads(line) for line in lines[1:])
